@@ -60,10 +60,8 @@ def make_plan(arguments, folder, run, platform, path):
         words += ["--snapshot", run["snapshot"]] if "snapshot" in run else []
         answer = json.loads(athanor(arguments, "tune", *words, "-o", path, "--json"))
     else:
+        words += ["--snapshots-by", run["snapshot"]] if "snapshot" in run else []
         answer = json.loads(athanor(arguments, "simulate", *words, "--policy", run["policy"], "--json"))
-    if "snapshot" in run and run["policy"] != "auto":  # policies take none
-        path.write_text(json.dumps(answer["plan"] | {"snapshot": run["snapshot"]}))
-        answer = json.loads(athanor(arguments, "simulate", *words[:4], "--plan", path, "--json"))
     path.write_text(json.dumps(answer["plan"]))
     return answer
 

@@ -52,10 +52,12 @@ int months_to_simulate(const std::vector<FailureSource>& sources) {
 
 SnapshotTraffic snapshot_traffic(const Report& report, const Platform& platform, double state_bytes,
                                  const CopyPlacement& placement) {
-  const double on_gpu = gpu_optimizer_share(report.plan) * state_bytes / report.plan.world_size;
+  // The plan's own step copies and sends what it has itself.
+  const double share =
+      report.plan.snapshot == Snapshot::Copy ? 0 : gpu_optimizer_share(report.plan);
+  const double on_gpu = share * state_bytes / report.plan.world_size;
   SnapshotTraffic traffic{.step = report.step_seconds, .copy = {}, .send = {}};
   traffic.copy = {on_gpu > 0 ? platform.d2h.at(on_gpu) : 0, idle_seconds(report, Lane::D2H)};
-  // The plan's own step sends those that it has.
   const int copies = placement.num_copies - (report.plan.snapshot_copies - 1);
   if (copies > 1) {
     traffic.send = {
@@ -74,6 +76,15 @@ void require_network(const Platform& platform, const CopyPlacement& placement) {
                    "Use copies=1, or a platform with a network.");
 }
 
+/// Throws InputError where the plan itself copies its state in other steps than are asked for.
+void require_same_steps(const SnapshotChoice& choice, const Plan& plan) {
+  if (choice.every % plan.snapshot_every == 0) return;
+  throw InputError("--snapshot every",
+                   fmt::format("{} steps, but the plan copies its state in one of {}", choice.every,
+                               plan.snapshot_every),
+                   fmt::format("Give every={}, or a multiple of it.", plan.snapshot_every));
+}
+
 /// Fills in snapshots in memory.
 void add_snapshots(FailureRun& result, const SnapshotChoice& choice, const Report& report,
                    const TuningProblem& problem) {
@@ -82,6 +93,7 @@ void add_snapshots(FailureRun& result, const SnapshotChoice& choice, const Repor
   run.placement.rule = choice.rule;
   run.jump = choice.jump;
   run.validate("--snapshot");
+  require_same_steps(choice, report.plan);
   require_network(problem.platform, run.placement);
   const auto state = static_cast<double>(result.state_bytes);
   const SnapshotTraffic traffic = snapshot_traffic(report, problem.platform, state, run.placement);

@@ -80,6 +80,7 @@ PlanRequest request_of(const RatedRun& run, const std::vector<Bytes>& within) {
   request.limits = limits_of(run, within);
   request.micro_batch = plan.micro_batch;
   request.snapshot = plan.snapshot;
+  request.snapshot_every = plan.snapshot_every;
   request.snapshot_copies = plan.snapshot_copies;
   request.snapshot_send = plan.snapshot_send;
   request.adam_state = plan.adam_state;

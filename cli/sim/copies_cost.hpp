@@ -22,12 +22,14 @@ inline constexpr double kHiddenCopies = 0.01;
 struct CopiesCost {
   Seconds with = 0, without = 0;
   bool on_other_node = true;
+  bool may_be_rarer = false;  ///< whether the plan may have copies in some steps alone
+  int every_now = 1;          ///< steps for each copy
   /// Returns the share by which copies lengthen the step.
   [[nodiscard]] double share() const noexcept { return without > 0 ? with / without - 1 : 0; }
   /// Whether the idle time of the link, or of the step, holds them.
   [[nodiscard]] bool hides() const noexcept { return share() <= kHiddenCopies; }
-  /// Returns the fewest steps for each copy at which copies would cost kHiddenCopies at most, if a
-  /// step with a copy took as long as it does now and the others none of it.
+  /// Returns the fewest steps for each copy at which copies would cost kHiddenCopies at most, if
+  /// each lengthened training as it does now.
   [[nodiscard]] std::int64_t every() const noexcept;
 };
 

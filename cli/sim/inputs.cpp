@@ -49,9 +49,11 @@ PlanRequest Inputs::request() const {
     request.clipped_share = clipped_share.value_or(0);
   }
   request.snapshot = snapshot;
+  request.snapshot_every = snapshot_every;
   request.snapshot_copies = snapshot_copies;
   request.snapshot_send = snapshot_send;
   request.tries_snapshots = tries_snapshots;
+  request.snapshot_option = snapshot_option;
   if (tries_snapshots && adam_state != AdamState::Float32) {  // a redo log's blocks are fp32
     request.snapshot = Snapshot::Versions;
   }
@@ -119,6 +121,15 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->type_name("auto|on|off");
   add_quiet(verb, inputs.quiet);
+}
+
+void take_snapshot_way(const SnapshotWay& way, std::string_view option, Inputs& inputs) {
+  inputs.snapshot = way.snapshot();
+  inputs.snapshot_every = way.every;
+  inputs.snapshot_copies = way.copies;
+  inputs.snapshot_send = way.send;
+  inputs.tries_snapshots = way.tries_snapshots();
+  inputs.snapshot_option = option;
 }
 
 void complete_from(Plan& plan, const std::string& plan_path, Inputs& inputs) {

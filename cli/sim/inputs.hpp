@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/common/command_line.hpp"
+#include "sim/formats/snapshot_way.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
@@ -10,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace athanor::cli {
@@ -28,10 +30,11 @@ struct Inputs {
   bool deterministic = true;  ///< PlanRequest::deterministic
   CudaGraphs cuda_graphs = CudaGraphs::Auto;
   Snapshot snapshot = Snapshot::None;
-  int snapshot_copies = 1;
+  int snapshot_every = 1, snapshot_copies = 1;
   SnapshotSend snapshot_send = SnapshotSend::Direct;
-  bool tries_snapshots = false;  ///< PlanRequest::tries_snapshots
-  bool quiet = false;            ///< shows no progress
+  bool tries_snapshots = false;                     ///< PlanRequest::tries_snapshots
+  std::string_view snapshot_option = "--snapshot";  ///< PlanRequest::snapshot_option
+  bool quiet = false;                               ///< shows no progress
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.
@@ -42,6 +45,9 @@ struct Inputs {
 /// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads, --adam-state,
 /// --deterministic, --cuda-graphs and --quiet.
 void add_inputs(CLI::App& verb, Inputs& inputs);
+
+/// Takes a way of snapshots, and how copies are sent, which `option`, a literal, has asked for.
+void take_snapshot_way(const SnapshotWay& way, std::string_view option, Inputs& inputs);
 
 /// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its
 /// share of clipped steps. What the inputs have overrides it. Throws InputError where they are for

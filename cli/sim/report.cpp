@@ -242,7 +242,8 @@ nlohmann::ordered_json report_json(const Report& report) {
   if (report.copies) {
     json["copies_step_seconds"] = {{"with", report.copies->with},
                                    {"without", report.copies->without}};
-    const bool is_rare = report.copies->on_other_node && !report.copies->hides();
+    const CopiesCost& copies = *report.copies;
+    const bool is_rare = (copies.on_other_node || copies.may_be_rarer) && !copies.hides();
     if (is_rare) json["copies_every"] = report.copies->every();
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
@@ -347,6 +348,7 @@ std::string plan_summary(const Plan& plan) {
   if (plan.cuda_graphs) text += ", CUDA graphs";
   if (plan.snapshot != Snapshot::None) {
     text += fmt::format(", snapshots by {}", name_of(kSnapshotNames, plan.snapshot));
+    if (plan.snapshot_every > 1) text += fmt::format(" in one of {} steps", plan.snapshot_every);
     if (plan.snapshot_copies > 1) text += " with a copy on another node";
     if (plan.snapshot_send != SnapshotSend::Direct) {
       text += fmt::format(" ({} sends)", name_of(kSnapshotSendNames, plan.snapshot_send));

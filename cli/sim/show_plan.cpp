@@ -189,7 +189,9 @@ void show_plan(const ShowRequest& request) {
                                  ? fmt::format(", each with a copy on another node, sends {}",
                                                name_of(kSnapshotSendNames, plan.snapshot_send))
                                  : std::string();
-    fmt::print("{:<12} {}{}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot), copy);
+    const std::string every =
+        plan.snapshot_every > 1 ? fmt::format(", one in {} steps", plan.snapshot_every) : "";
+    fmt::print("{:<12} {}{}{}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot), every, copy);
   }
   if (plan.schedule != Schedule{}) {
     fmt::print("{:<12} copies {}, optimizer {}, optimizer lanes {}, eviction {}\n", "schedule",

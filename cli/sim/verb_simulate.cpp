@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor simulate, which predicts one plan's step time and memory.
+#include "cli/common/plan_paths.hpp"
 #include "cli/common/progress_line.hpp"
 #include "cli/common/shipped_files.hpp"
 #include "cli/sim/inputs.hpp"
@@ -9,6 +10,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/formats/snapshot_way.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/search.hpp"
@@ -19,16 +21,22 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
+
+/// Names the option for how the plan takes snapshots: --snapshot is about failures here.
+constexpr const char* kSnapshotsBy = "--snapshots-by";
 
 struct SimulateOptions {
   Inputs inputs;
   SettingsFiles settings;
   FailureOptions failures;
-  std::string plan_path, policy, trace_path;
+  std::string plan_path, policy, trace_path, output_path;
+  std::string snapshot_way;  ///< value of --snapshots-by; empty: the plan's, or none
   bool json = false, sensitivity = false;
 };
 
@@ -58,12 +66,40 @@ Plan read_own_plan(const std::string& path) {
   return parse_plan(text, path);
 }
 
-/// Throws InputError where the trace would be written over an input.
-void require_other_trace(const SimulateOptions& options) {
-  require_no_input(options.trace_path, "--trace",
-                   {options.plan_path, options.inputs.profile_path, options.inputs.platform_path,
-                    options.inputs.profile_platform_path, options.settings.deepspeed,
-                    options.settings.accelerate, options.settings.torchtitan});
+/// Throws InputError where an output would be written over an input.
+void require_other_files(const SimulateOptions& options) {
+  const std::vector<std::string> read{options.plan_path,
+                                      options.inputs.profile_path,
+                                      options.inputs.platform_path,
+                                      options.inputs.profile_platform_path,
+                                      options.settings.deepspeed,
+                                      options.settings.accelerate,
+                                      options.settings.torchtitan};
+  require_no_input(options.trace_path, "--trace", read);
+  require_no_input(options.output_path, "--output", read);
+  require_no_input(options.trace_path, "--trace", {options.output_path});
+}
+
+/// Takes the way of snapshots that was asked for. The fastest is something to search for, which
+/// policies other than auto do not.
+void take_snapshots(SimulateOptions& options, Plan& plan) {
+  if (options.snapshot_way.empty()) return;
+  const bool searches = options.plan_path.empty() && options.policy == "auto";
+  const SnapshotWay way = parse_snapshot_way(options.snapshot_way, searches, kSnapshotsBy);
+  if (options.plan_path.empty()) return take_snapshot_way(way, kSnapshotsBy, options.inputs);
+  plan.snapshot = way.snapshot();
+  plan.snapshot_every = way.every;
+  plan.snapshot_copies = way.copies;
+  plan.snapshot_send = way.send;
+}
+
+/// Writes the plan with its prediction, as tune does.
+void write_plan(const SimulateOptions& options, const Report& report) {
+  if (options.output_path.empty()) return;
+  Plan plan = report.plan;
+  plan.profile_path = stored_path(options.inputs.profile_path, options.output_path);
+  plan.platform_path = stored_path(options.inputs.platform_path, options.output_path);
+  write_file_atomically(options.output_path, to_json(plan));
 }
 
 /// Prints the report, and what failures would leave of a month where that is asked for.
@@ -85,7 +121,7 @@ void print_report(const SimulateOptions& options, const Report& report,
 int simulate(SimulateOptions& options) {
   if (options.failures.failures) check_failures(options.failures);
   if (options.settings.any()) {
-    require_other_trace(options);
+    require_other_files(options);
     return simulate_settings(options.settings, options.inputs,
                              {options.trace_path, options.sensitivity}, options.json);
   }
@@ -96,8 +132,9 @@ int simulate(SimulateOptions& options) {
     plan = read_own_plan(options.plan_path);
     complete_from(plan, options.plan_path, options.inputs);
   }
+  take_snapshots(options, plan);
   require_inputs(options.inputs);
-  require_other_trace(options);
+  require_other_files(options);
   const LoadedProblem loaded(options.inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, problem.request.num_gpus);
@@ -114,6 +151,7 @@ int simulate(SimulateOptions& options) {
   if (!report.feasible) {
     throw plan_does_not_fit(plan, report.peak_bytes, problem);
   }
+  write_plan(options, report);
   return kExitDone;
 }
 
@@ -155,10 +193,22 @@ void add_simulate(CLI::App& app, Action& action) {
           fmt::format("A named rule instead of a plan: auto, {}", fmt::join(policy_names(), ", ")))
       ->excludes(plan)
       ->type_name("NAME");
+  verb->add_option(
+          kSnapshotsBy, options->snapshot_way,
+          "Let the plan's training survive the death of its processes: redo, versions or "
+          "copy, as tune --snapshot has them; with the policy auto also every=1 (default: the "
+          "plan's, or none)")
+      ->type_name("WAY[,every=N][,copies=2[,send=SCHEME]]");
+  verb->add_option("-o,--output", options->output_path,
+                   "Write the plan here, where it fits; it names profile and platform relative to "
+                   "its folder")
+      ->type_name("FILE");
   add_settings(*verb, options->settings);
   add_failures(*verb, options->failures);
   for (const char* settings : {"--deepspeed", "--accelerate", "--torchtitan"}) {
-    verb->get_option("--failures")->excludes(verb->get_option(settings));
+    for (const char* other : {"--failures", kSnapshotsBy, "--output"}) {
+      verb->get_option(other)->excludes(verb->get_option(settings));
+    }
   }
   for (const char* pinned : {"--clip", "--micro-batch", "--adam-threads", "--adam-state",
                              "--deterministic", "--cuda-graphs"}) {

@@ -167,15 +167,6 @@ int tune(const CLI::App& verb, TuneOptions& options) {
                          options.prices, options.json});
 }
 
-/// Takes the way of a snapshot of every step, and how copies are sent.
-void take_snapshot_way(const std::string& value, Inputs& inputs) {
-  const SnapshotWay way = parse_snapshot_way(value, /*takes_every=*/true);
-  inputs.snapshot = way.snapshot();
-  inputs.snapshot_copies = way.copies;
-  inputs.snapshot_send = way.send;
-  inputs.tries_snapshots = way.tries_snapshots();
-}
-
 std::vector<std::string> pattern_names() {
   std::vector<std::string> names;
   for (const UnitPattern* const pattern : all_patterns()) names.emplace_back(pattern->name());
@@ -186,15 +177,20 @@ std::vector<std::string> pattern_names() {
 void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
   verb.add_option_function<std::string>(
           "--snapshot",
-          [options](const std::string& way) { take_snapshot_way(way, options->inputs); },
+          [options](const std::string& text) {
+            const SnapshotWay way = parse_snapshot_way(text, /*takes_every=*/true);
+            take_snapshot_way(way, "--snapshot", options->inputs);
+          },
           "Find plans whose training survives the death of its processes: redo keeps state and "
           "gradients in host memory, and updates when all gradients are there; versions keeps two "
           "versions of the state there, and updates as gradients arrive; copy does so with state "
           "on the host, and copies what is on the GPU there while the next step runs; every=1 "
-          "takes the fastest of them that fits; with copies=2, another node keeps each version "
+          "takes the fastest of them that fits; copy,every=N copies in one of N steps, with all "
+          "state on the GPU, and a kill loses as many; with copies=2, another node keeps each "
+          "version "
           "too, sent as send= says: direct, or by one of the schemes blocking, naive, chunked and "
           "pipelined (default: none)")
-      ->type_name("WAY[,copies=2[,send=SCHEME]]");
+      ->type_name("WAY[,every=N][,copies=2[,send=SCHEME]]");
   verb.add_option("--pattern", options->patterns,
                   "Try plans in which weights travel alone, or tokens of experts, or in which "
                   "tensors are split; of several, like tokens,tensors, mixes too (default: all for "

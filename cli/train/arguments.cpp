@@ -51,10 +51,11 @@ void add_snapshots_and_tuning(CLI::App& app, TrainArguments& a) {
          "Let training survive the death of its processes: redo keeps state and gradients "
          "in /dev/shm, versions keeps two versions of the state there, copy does so with "
          "state on the host and copies what is on the GPU there, and --resume goes on from "
-         "there; with copies=2, another machine keeps each version too, sent as send= says: "
+         "there; copy,every=N copies in one of N steps, with all state on the GPU; with "
+         "copies=2, another machine keeps each version too, sent as send= says: "
          "direct, or by one of the schemes blocking, naive, chunked and pipelined (default: "
          "the plan's)")
-      ->type_name("WAY[,copies=2[,send=SCHEME]]");
+      ->type_name("WAY[,every=N][,copies=2[,send=SCHEME]]");
   app.add_option("--repredict", a.repredict,
                  "Predict the step again from the rates of the first steps: beside training, at "
                  "the lowest priority; wait for it before going on; or off")

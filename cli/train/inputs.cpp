@@ -154,6 +154,7 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
   if (!arguments.snapshot.empty()) {
     const SnapshotWay way = parse_snapshot_way(arguments.snapshot, /*takes_every=*/false);
     in.plan.snapshot = way.snapshot();
+    in.plan.snapshot_every = way.every;
     in.plan.snapshot_copies = way.copies;
     in.plan.snapshot_send = way.send;
   }

@@ -99,7 +99,13 @@ void take_memory(RunMemory memory, const Architecture& architecture, const Plan&
       start.checkpoint
           ? fmt::format("the newest checkpoint on disk is of step {}", start.checkpoint->state.step)
           : "there is no checkpoint on disk";
-  start.remarks.push_back(fmt::format("resuming from memory (step {}; {})", memory.steps, on_disk));
+  const std::string lost =
+      plan.snapshot_every > 1
+          ? fmt::format("; one in {} steps is kept, and those after it come again",
+                        plan.snapshot_every)
+          : "";
+  start.remarks.push_back(
+      fmt::format("resuming from memory (step {}; {}{})", memory.steps, on_disk, lost));
   start.checkpoint = {where, std::move(state), ""};
   start.memory = std::move(memory);
 }

@@ -119,6 +119,7 @@ class MemoryPools::Builder {
   ChunkMemory lay_out_chunk(std::size_t unit, const Chunk& chunk, std::byte* storage) {
     const Sharding sharding = plan_.units[unit].sharding;
     ChunkMemory memory;
+    memory.steps_each = plan_.snapshot_every;
     const bool whole = sharding == Sharding::Replicated && !chunk.owned;
     memory.elements = whole ? chunk.elements : chunk.shard_elements(program_.world_size);
     memory.offset = chunk.offset + (whole ? 0 : rank_ * chunk.stride);

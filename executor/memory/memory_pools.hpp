@@ -51,10 +51,11 @@ struct ChunkMemory {
                         ///< optimizer; null where in the file
   AdamStateView other;  ///< where updates keep the old state, a second copy: the old in odd steps.
                         ///< It has the same parameters, except where there are versions
-  std::array<AdamStateView, 2> ward;    ///< copies of the ward's versions of this chunk, those of
-                                        ///< even steps first; null where the plan keeps none
-  std::array<AdamStateView, 2> copies;  ///< copies, in pinned memory, of a state on the device:
-                                        ///< even steps first; null where the plan keeps none
+  std::array<AdamStateView, 2> ward;    ///< copies of the ward's versions of this chunk, the even
+                                        ///< ones first; null where the plan keeps none
+  std::array<AdamStateView, 2> copies;  ///< copies, in pinned memory, of a state on the device: the
+                                        ///< even ones first; null where the plan keeps none
+  std::int64_t steps_each = 1;          ///< steps for each of these
   BFloat16Bits* old_parameters = nullptr;  ///< beside `other`: those before a speculative update
   Bytes file_offset = -1;                  ///< range in the file; -1: everything is in memory
   Bytes file_parameter_bytes = 0;          ///< parameters, ahead of the state in the file
@@ -66,11 +67,16 @@ struct ChunkMemory {
   }
   /// Place of the copy of the ward's version after `steps` steps of training.
   [[nodiscard]] const AdamStateView& ward_after(std::int64_t steps) const noexcept {
-    return ward[static_cast<std::size_t>(steps % 2)];
+    return ward[static_cast<std::size_t>(steps / steps_each % 2)];
   }
   /// Place of the copy of the state after `steps` steps of training.
   [[nodiscard]] const AdamStateView& copy_after(std::int64_t steps) const noexcept {
-    return copies[static_cast<std::size_t>(steps % 2)];
+    return copies[static_cast<std::size_t>(steps / steps_each % 2)];
+  }
+  /// Version in host memory of the state after `steps` steps of training: the state itself, or the
+  /// copy of one on the device.
+  [[nodiscard]] const AdamStateView& version_after(std::int64_t steps) const noexcept {
+    return copies.front().has_moments() ? copy_after(steps) : state_after(steps);
   }
   /// Parameters on the host after `steps` steps of training.
   [[nodiscard]] std::byte* host_parameters_after(std::int64_t steps) const noexcept {

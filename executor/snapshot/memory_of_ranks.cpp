@@ -53,6 +53,7 @@ OwnMemory look(const std::string& folder, const std::string& run, int rank, int 
                               summary.rank, summary.world_size, summary.run));
     }
     own.finding.steps = summary.steps;
+    own.finding.every = summary.every;
     own.finding.layout = summary.layout;
     for (std::size_t i = 0; i < std::min(summary.copies.size(), own.finding.copies.size()); ++i) {
       own.finding.copies[i] = summary.copies[i].steps;
@@ -91,12 +92,12 @@ FoundMemory combine_findings(const std::vector<RankFinding>& findings,
   if (std::ranges::any_of(findings, [](const RankFinding& f) { return f.is_held != 0; })) {
     return {std::nullopt, "a living process holds the memory of one of its ranks", true};
   }
-  const std::int64_t newest = std::ranges::max(findings, {}, &RankFinding::steps).steps;
-  if (newest < 0) return {};
-  // Newest marks differ by one step at most: what is older was left behind by an earlier process.
-  const auto has_own = [newest](const RankFinding& finding) {
-    return finding.steps >= std::max<std::int64_t>(0, newest - 1);
-  };
+  const RankFinding& last = std::ranges::max(findings, {}, &RankFinding::steps);
+  if (last.steps < 0) return {};
+  // Newest marks are of one version or of two in a row: what is older was left behind by an earlier
+  // process.
+  const std::int64_t oldest = std::max<std::int64_t>(0, last.steps - last.every);
+  const auto has_own = [oldest](const RankFinding& finding) { return finding.steps >= oldest; };
   RunMemory found{.steps = std::numeric_limits<std::int64_t>::max(),
                   .world_size = static_cast<int>(findings.size()),
                   .layouts = {},

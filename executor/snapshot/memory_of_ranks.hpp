@@ -19,6 +19,7 @@ namespace athanor {
 struct RankFinding {
   static constexpr std::int64_t kNothing = -1;
   std::int64_t steps = kNothing;     ///< to which its own state can be brought
+  std::int64_t every = 1;            ///< steps for each version
   std::uint64_t layout = 0;          ///< layout_hash of that state
   std::array<std::int64_t, 2> copies{///< steps of whole copies of its ward's versions
                                      kNothing, kNothing};

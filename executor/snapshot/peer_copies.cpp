@@ -80,7 +80,7 @@ void PeerCopies::copy(const Operation& op, std::int64_t steps) const {
     record.mark = 0;
     store_barrier();
   }
-  const Arrays own = arrays_of(memory.state_after(steps), memory.elements);
+  const Arrays own = arrays_of(memory.version_after(steps), memory.elements);
   const Arrays ward = arrays_of(memory.ward_after(steps), memory.elements);
   const std::uint64_t checksum = checksum_of(own);
   std::byte* buffer = pools_.received(op);
@@ -151,7 +151,7 @@ void PeerCopies::restore_chunk(std::int32_t unit, std::int32_t chunk, std::int64
                                int from) const {
   const ChunkMemory& memory = pools_.chunk(unit, chunk);
   const bool has_copy = memory.ward_after(steps).has_moments();
-  const Arrays own = arrays_of(memory.state_after(steps), memory.elements);
+  const Arrays own = arrays_of(memory.version_after(steps), memory.elements);
   const Arrays copied = has_copy ? arrays_of(memory.ward_after(steps), memory.elements) : own;
   std::uint64_t sent = 0, received = 0;
   if (to >= 0) {

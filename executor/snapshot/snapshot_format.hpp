@@ -13,7 +13,7 @@
 
 namespace athanor {
 
-inline constexpr std::array<char, 8> kSnapshotMagic{'a', 't', 'h', 's', 'n', 'a', 'p', '2'};
+inline constexpr std::array<char, 8> kSnapshotMagic{'a', 't', 'h', 's', 'n', 'a', 'p', '3'};
 /// Steps of a log whose state is not whole: its process died while it loaded.
 inline constexpr std::int64_t kNotWhole = -1;
 
@@ -25,6 +25,7 @@ struct SnapshotHeader {
   std::uint64_t layout = 0;  ///< hash of the plan and of the places of all state
   std::int64_t bytes = 0;    ///< size of the whole shared memory
   std::int64_t blocks = 0, losses = 0;
+  std::int64_t every = 1;          ///< steps for each version
   std::int64_t copied_chunks = 0;  ///< checksums in each CopyRecord; 0: there are no copies
   std::int64_t text_bytes = 0;     ///< size of the text behind this header
   std::uint64_t checksum = 0;      ///< hash of the fields above and the text

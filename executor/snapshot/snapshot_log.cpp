@@ -32,7 +32,8 @@ std::uint64_t layout_hash(const Program& program, const Plan& plan) {
                                   plan.chunk_elements,
                                   static_cast<std::int64_t>(program.gradient_dtype),
                                   static_cast<std::int64_t>(plan.snapshot),
-                                  plan.snapshot_copies};
+                                  plan.snapshot_copies,
+                                  plan.snapshot_every};
   for (std::size_t unit = 0; unit < program.layouts.size(); ++unit) {
     facts.push_back(static_cast<std::int64_t>(plan.units[unit].sharding));
     for (const std::int64_t offset : program.layouts[unit].parameter_offsets) {
@@ -59,7 +60,8 @@ SnapshotLog::SnapshotLog(const MemoryPools& pools, const Program& program, const
     : memory_(pools.snapshot_log()),
       size_(snapshot_log_size(program, plan)),
       losses_(snapshot_losses(plan)),
-      copied_chunks_(plan.snapshot_copies > 1 ? num_chunks_of(program) : 0) {
+      copied_chunks_(plan.snapshot_copies > 1 ? num_chunks_of(program) : 0),
+      every_(plan.snapshot_every) {
   static_assert(sizeof(SnapshotHeader) <= kSnapshotTextOffset);
   static_assert(sizeof(SnapshotMark) <= kSnapshotMarkHead);
   static_assert(sizeof(CopyRecord) <= kCopyRecordHead);
@@ -71,8 +73,8 @@ SnapshotHeader& SnapshotLog::header() const noexcept {
 }
 
 SnapshotMark& SnapshotLog::mark_of(std::int64_t steps) const noexcept {
-  return *reinterpret_cast<SnapshotMark*>(memory_ + size_.header +
-                                          steps % kSnapshotMarks * snapshot_mark_bytes(losses_));
+  return *reinterpret_cast<SnapshotMark*>(
+      memory_ + size_.header + steps / every_ % kSnapshotMarks * snapshot_mark_bytes(losses_));
 }
 
 void SnapshotLog::spoil() noexcept {
@@ -83,9 +85,9 @@ void SnapshotLog::spoil() noexcept {
 void SnapshotLog::begin(const SnapshotIdentity& identity, const std::string& text,
                         std::int64_t steps) {
   spoil();
-  for (int i = 0; i < kSnapshotMarks; ++i) mark_of(i).steps = 0;
+  for (int i = 0; i < kSnapshotMarks; ++i) mark_of(i * every_).steps = 0;
   if (copied_chunks_ > 0) {
-    for (int i = 0; i < kKeptVersions; ++i) copy_record(i).mark = 0;
+    for (int i = 0; i < kKeptVersions; ++i) copy_record(i * every_).mark = 0;
   }
   begin_with_marks(identity, text, steps);
 }
@@ -107,6 +109,7 @@ void SnapshotLog::begin_with_marks(const SnapshotIdentity& identity, const std::
   head.bytes = identity.bytes;
   head.blocks = size_.blocks;
   head.losses = losses_;
+  head.every = every_;
   head.copied_chunks = copied_chunks_;
   head.text_bytes = std::ssize(text);
   std::memcpy(memory_ + kSnapshotTextOffset, text.data(), text.size());
@@ -122,8 +125,8 @@ std::span<std::byte> SnapshotLog::marks() const noexcept {
 
 CopyRecord& SnapshotLog::copy_record(std::int64_t steps) const noexcept {
   std::byte* const records = memory_ + size_.header + size_.marks;
-  return *reinterpret_cast<CopyRecord*>(records +
-                                        steps % kKeptVersions * copy_record_bytes(copied_chunks_));
+  return *reinterpret_cast<CopyRecord*>(records + steps / every_ % kKeptVersions *
+                                                      copy_record_bytes(copied_chunks_));
 }
 
 std::span<std::uint64_t> SnapshotLog::copy_checksums(std::int64_t steps) const noexcept {
@@ -166,9 +169,11 @@ void SnapshotLog::note_version(std::int64_t steps, const AdamCoefficients& coeff
 void SnapshotLog::go_back_to_version(std::int64_t steps) {
   const std::int64_t loaded = header().loaded;
   std::int64_t newest = loaded;
-  for (int i = 0; i < kSnapshotMarks; ++i) newest = std::max(newest, mark_of(i).steps.load());
+  for (int i = 0; i < kSnapshotMarks; ++i) {
+    newest = std::max(newest, mark_of(i * every_).steps.load());
+  }
   const bool was_whole = loaded == steps || mark_of(steps).steps == steps;
-  if (!was_whole || newest > steps + 1) {
+  if (!was_whole || newest > steps + every_) {
     throw Error(fmt::format("the snapshot has no version of step {}; its newest is of step {}",
                             steps, newest));
   }
@@ -177,10 +182,10 @@ void SnapshotLog::go_back_to_version(std::int64_t steps) {
 
 void SnapshotLog::forget_after(std::int64_t steps) noexcept {
   for (int i = 0; i < kSnapshotMarks; ++i) {
-    if (mark_of(i).steps > steps) mark_of(i).steps = 0;
+    if (mark_of(i * every_).steps > steps) mark_of(i * every_).steps = 0;
   }
   for (int i = 0; copied_chunks_ > 0 && i < kKeptVersions; ++i) {
-    if (copy_record(i).mark > steps + 1) copy_record(i).mark = 0;
+    if (copy_record(i * every_).mark > steps + 1) copy_record(i * every_).mark = 0;
   }
   store_barrier();
 }

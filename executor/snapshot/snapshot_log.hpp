@@ -64,6 +64,10 @@ class SnapshotLog {
 
   /// All marks.
   [[nodiscard]] std::span<std::byte> marks() const noexcept;
+  /// Whether a version is kept of the state after `steps` steps. One of what was loaded is.
+  [[nodiscard]] bool keeps_version(std::int64_t steps) const noexcept {
+    return (steps - loaded()) % every_ == 0;
+  }
   /// Steps of the state that was loaded.
   [[nodiscard]] std::int64_t loaded() const noexcept { return header().loaded; }
   /// Record of the copy of the ward's version of `steps`, and its checksums. Only where the plan
@@ -83,7 +87,7 @@ class SnapshotLog {
 
   std::byte* memory_;
   SnapshotLogSize size_;
-  std::int64_t losses_, copied_chunks_;
+  std::int64_t losses_, copied_chunks_, every_;
 };
 
 }  // namespace athanor

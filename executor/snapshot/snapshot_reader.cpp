@@ -34,15 +34,15 @@ Value value_at(const std::string& bytes, Bytes offset) {
 }
 
 /// Steps of the newest mark, or those that were loaded.
-std::int64_t newest(const std::string& path, std::int64_t loaded, std::int64_t losses,
-                    Bytes header) {
-  const Bytes mark_bytes = snapshot_mark_bytes(losses);
+std::int64_t newest(const std::string& path, std::int64_t loaded, const SnapshotHeader& head) {
+  const Bytes header = snapshot_header_bytes();
+  const Bytes mark_bytes = snapshot_mark_bytes(head.losses);
   const std::string bytes = read_start(path, header + kSnapshotMarks * mark_bytes);
   if (std::ssize(bytes) < header + kSnapshotMarks * mark_bytes) throw Error(path + " is too short");
   std::int64_t steps = loaded;
   for (int i = 0; i < kSnapshotMarks; ++i) {
     const auto mark = value_at<std::int64_t>(bytes, header + i * mark_bytes);
-    if (mark != 0 && (mark <= loaded || mark % kSnapshotMarks != i)) {
+    if (mark != 0 && (mark <= loaded || mark / head.every % kSnapshotMarks != i)) {
       throw Error(fmt::format("{} is damaged: mark {} is of step {}", path, i, mark));
     }
     steps = std::max(steps, mark);
@@ -63,7 +63,8 @@ std::vector<CopySummary> read_copies(const std::string& path, const SnapshotHead
     const auto mark = value_at<std::int64_t>(bytes, at + offsetof(CopyRecord, mark));
     const auto owner = value_at<std::int64_t>(bytes, at + offsetof(CopyRecord, owner));
     if (mark == 0) continue;
-    if (mark < 0 || (mark - 1) % kKeptVersions != i || owner < 0 || owner >= head.world_size) {
+    if (mark < 0 || (mark - 1) / head.every % kKeptVersions != i || owner < 0 ||
+        owner >= head.world_size) {
       throw Error(
           fmt::format("{} is damaged: copy {} is of step {} of rank {}", path, i, mark - 1, owner));
     }
@@ -99,7 +100,8 @@ SnapshotSummary read_snapshot_summary(const std::string& path) {
       bytes.substr(kSnapshotTextOffset, static_cast<std::size_t>(head.text_bytes));
   const auto* const log = reinterpret_cast<const std::byte*>(bytes.data());
   if (snapshot_checksum(log, text) != head.checksum || head.losses < 1 ||
-      head.losses > kMostLosses || head.copied_chunks < 0 || head.copied_chunks > kMostChunks) {
+      head.losses > kMostLosses || head.every < 1 || head.every > kMostSnapshotEvery ||
+      head.copied_chunks < 0 || head.copied_chunks > kMostChunks) {
     throw Error(path + " is damaged: its checksum differs from its content");
   }
   SnapshotSummary summary{.run = head.run.data(), .text = text};
@@ -108,7 +110,8 @@ SnapshotSummary read_snapshot_summary(const std::string& path) {
   summary.layout = head.layout;
   summary.loaded = value_at<std::int64_t>(bytes, offsetof(SnapshotHeader, loaded));
   if (summary.loaded < 0) throw Error(path + " was not whole yet when its process died");
-  summary.steps = newest(path, summary.loaded, head.losses, header);
+  summary.every = head.every;
+  summary.steps = newest(path, summary.loaded, head);
   summary.copies = read_copies(path, head);
   return summary;
 }

@@ -38,6 +38,7 @@ struct SnapshotSummary {
   std::string run, text;
   int rank = 0, world_size = 0;
   std::uint64_t layout = 0;
+  std::int64_t every = 1;           ///< steps for each version
   std::int64_t loaded = kNotWhole;  ///< steps of the state that was loaded
   std::int64_t steps = kNotWhole;   ///< steps to which this rank's state can be brought
   /// those that are whole

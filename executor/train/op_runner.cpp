@@ -19,6 +19,7 @@ OpRunner::OpRunner(const RankContext& context, const Architecture& architecture,
 
 void OpRunner::run(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations.at(operation);
+  if (makes_snapshot(op.kind) && !state.makes_snapshot) return;
   switch (op.kind) {
     case OpKind::ParamRead:
       return context_.memory.read_parameters(op);

@@ -13,6 +13,7 @@ struct StepState {
   std::int64_t step = 0;     ///< 0 for the first step of training, or of an evaluation
   std::int64_t trained = 0;  ///< steps of training that the parameters have behind them
   float learning_rate = 0;
+  bool makes_snapshot = true;         ///< runs the operations that do
   const StepState* before = nullptr;  ///< the step before; null for the first after a start
 };
 

@@ -200,6 +200,7 @@ void Trainer::Rank::prepare(std::int64_t step) {
   StepState& state = state_of(step);
   state.step = state.trained = step;
   state.learning_rate = static_cast<float>(options_.schedule.at(step));
+  state.makes_snapshot = !log_ || log_->keeps_version(step);
   state.before = step == first_step_ ? nullptr : &state_of(step - 1);
 }
 

@@ -274,9 +274,8 @@ Seconds adam_seconds(const Operation& op, const Program& program, const Platform
   return is_rollback ? program.clipped_share * seconds : seconds;
 }
 
-}  // namespace
-
-Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
+Seconds seconds_where_it_runs(const Operation& op, const Program& program,
+                              const Platform& platform) {
   const auto bytes = static_cast<double>(op.bytes);
   switch (op.kind) {
     case OpKind::Forward:
@@ -334,6 +333,12 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
       return 0;
   }
   throw Error("costs: an operation of an unknown kind");
+}
+
+}  // namespace
+
+Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  return seconds_where_it_runs(op, program, platform) / program.steps_for_each(op.kind);
 }
 
 std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform) {

@@ -9,8 +9,9 @@
 
 namespace athanor {
 
-/// Returns the seconds of `op` alone on `platform`. Only sizes and the profile's rates of `program`
-/// matter. Throws InputError as below.
+/// Returns the seconds of `op` alone on `platform`, as a mean over steps where one of several runs
+/// it (Program::steps_for_each). Only sizes and the profile's rates of `program` matter. Throws
+/// InputError as below.
 [[nodiscard]] Seconds solo_seconds(const Operation& op, const Program& program,
                                    const Platform& platform);
 

@@ -60,6 +60,15 @@ std::vector<SimulatedMachine::Kernels> kernels_of(const Program& program, const 
   return kernels;
 }
 
+/// Snapshots of some steps take none of the time of the others.
+std::vector<Seconds> seconds_where_they_run(const Program& program, const Platform& platform) {
+  std::vector<Seconds> seconds = solo_seconds(program, platform);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] *= program.steps_for_each(program.operations[i].kind);
+  }
+  return seconds;
+}
+
 void require_durations(const Program& program, std::span<const Seconds> seconds) {
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     if (std::isfinite(seconds[i]) && seconds[i] >= 0) continue;
@@ -88,6 +97,8 @@ std::vector<Interval> unfold(const std::vector<Interval>& folded, std::size_t pe
 }  // namespace
 
 class Engine::Impl {
+  static constexpr int kCycles = 3;  ///< cycles of steps with and without snapshots
+
  public:
   Impl(const Platform& platform, int world_size, RankModel rank_model)
       : platform_(platform),
@@ -98,18 +109,21 @@ class Engine::Impl {
         machine_(rates_, platform.power, simulated_ranks_,
                  std::min(simulated_ranks_, ranks_per_node_)) {}
 
-  [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
+  [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& given) {
+    SimulationOptions options = given;
+    options.max_steps = std::max(given.max_steps, kCycles * program.snapshot_every);
     if (program.world_size != world_size_) {
       throw Error(fmt::format("a program for {} ranks cannot run on an engine for {}",
                               program.world_size, world_size_));
     }
-    if (options.max_steps < 1) throw Error("max_steps must be at least 1");
+    if (given.max_steps < 1) throw Error("max_steps must be at least 1");
     const std::size_t scales = options.operation_scale.size();
     if (scales != 0 && scales != program.operations.size()) {
       throw Error(fmt::format("{} scales for {} operations", scales, program.operations.size()));
     }
     check_waits(program);
-    std::vector<Seconds> seconds = solo_seconds(program, platform_);  // the longest, alone
+    std::vector<Seconds> seconds =
+        seconds_where_they_run(program, platform_);  // the longest, alone
     Replay::Costs costs{.power_draws = power_draws(program, platform_, seconds),
                         .kernels = kernels_of(program, platform_, seconds),
                         .issue = issue_seconds(program, platform_)};

@@ -15,12 +15,14 @@ namespace athanor {
 
 Replay::Replay(const Program& program, const Costs& costs, int num_ranks,
                const SimulationOptions& options, SimulatedMachine& machine)
-    : costs_(costs),
+    : program_(program),
+      costs_(costs),
       num_ranks_(num_ranks),
       options_(options),
       machine_(machine),
       dependencies_(program),
-      steady_(static_cast<std::size_t>(num_ranks) * kNumLanes, options.settle_tolerance),
+      steady_(static_cast<std::size_t>(num_ranks) * kNumLanes, options.settle_tolerance,
+              program.snapshot_every),
       num_operations_(program.operations.size()),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)),
@@ -113,8 +115,10 @@ void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
   Port& here = port(rank, lane);
   here.start = machine_.now();
   const auto index = static_cast<std::size_t>(operation);
-  machine_.start(rank * kNumLanes + static_cast<int>(lane), costs_.power_draws[index],
-                 costs_.kernels[index]);
+  const int machine_port = rank * kNumLanes + static_cast<int>(lane);
+  const bool runs = here.step % program_.steps_for_each(program_.operations[index].kind) == 0;
+  if (!runs) return machine_.start(machine_port, {}, {});
+  machine_.start(machine_port, costs_.power_draws[index], costs_.kernels[index]);
 }
 
 void Replay::on_end(int port) {

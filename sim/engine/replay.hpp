@@ -21,8 +21,8 @@ namespace athanor {
 /// when the step may start and the one before is issued.
 class Replay {
  public:
-  /// Every operation's time and power alone, what its kernels do to others, and the host's time to
-  /// issue it.
+  /// Every operation's time and power alone in the steps that run it, what its kernels do to
+  /// others, and the host's time to issue it.
   struct Costs {
     std::vector<PowerDraw> power_draws;
     std::vector<SimulatedMachine::Kernels> kernels;
@@ -76,6 +76,7 @@ class Replay {
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
 
+  const Program& program_;
   const Costs& costs_;
   int num_ranks_;
   SimulationOptions options_;

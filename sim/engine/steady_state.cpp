@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/steady_state.hpp"
 
+#include "sim/base/quantities.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,14 +30,18 @@ bool budget_repeats(const StepEnd::Budget& now, const StepEnd::Budget& then) {
 
 }  // namespace
 
-SteadyState::SteadyState(std::size_t num_lanes, double tolerance)
-    : tolerance_(tolerance), lane_ends_(num_lanes) {}
+SteadyState::SteadyState(std::size_t num_lanes, double tolerance, int different_steps)
+    : tolerance_(tolerance),
+      different_steps_(different_steps),
+      longest_cycle_(static_cast<int>(round_up(kLongestCycle, different_steps))),
+      lane_ends_(num_lanes) {}
 
 void SteadyState::lane_ended(std::size_t lane, Seconds time) { lane_ends_[lane].push_back(time); }
 
 bool SteadyState::add(StepEnd end) {
   const auto found = std::find_if(ends_.rbegin(), ends_.rend(), [&](const StepEnd& then) {
-    return end.step - then.step <= kLongestCycle && repeats(end, then);
+    const int apart = end.step - then.step;
+    return apart <= longest_cycle_ && apart % different_steps_ == 0 && repeats(end, then);
   });
   if (found != ends_.rend()) {
     const int cycle = end.step - found->step;
@@ -61,7 +67,7 @@ SteadyState::Period SteadyState::period() const {
   }
   if (steps == std::numeric_limits<std::size_t>::max()) return {};
   const int last = static_cast<int>(steps) - 1;
-  const int first = std::max(last - kLongestCycle, last == 0 ? -1 : 0);
+  const int first = std::max(last - longest_cycle_, last == 0 ? -1 : 0);
   Seconds longest = 0;
   for (const std::vector<Seconds>& ends : lane_ends_) {
     if (ends.empty()) continue;

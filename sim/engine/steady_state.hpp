@@ -34,7 +34,8 @@ struct StepEnd {
 class SteadyState {
  public:
   /// `tolerance`: share of the period by which times may differ and still count as equal.
-  SteadyState(std::size_t num_lanes, double tolerance);
+  /// `different_steps`: steps after which the program itself repeats; k is a multiple of it.
+  SteadyState(std::size_t num_lanes, double tolerance, int different_steps = 1);
 
   /// Notes that the last operation of a step on the lane has ended; its steps come in order from 0.
   void lane_ended(std::size_t lane, Seconds time);
@@ -47,15 +48,16 @@ class SteadyState {
     Seconds seconds = 0;
   };
   /// Returns the period of the steps that repeat. If none has, returns the mean over the last
-  /// kLongestCycle steps of the lane that falls behind most, because in the end it holds up all the
-  /// others.
+  /// longest_cycle_ steps of the lane that falls behind most, because in the end it holds up all
+  /// the others.
   [[nodiscard]] Period period() const;
 
  private:
   [[nodiscard]] bool repeats(const StepEnd& now, const StepEnd& then) const;
 
-  static constexpr int kLongestCycle = 4;
+  static constexpr int kLongestCycle = 4;  ///< steps, of a program that repeats in each
   double tolerance_;
+  int different_steps_, longest_cycle_;
   std::vector<std::vector<Seconds>> lane_ends_;  ///< by lane and step
   std::vector<StepEnd> ends_;
   Period steady_;

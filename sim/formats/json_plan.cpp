@@ -188,6 +188,9 @@ void read_step(JsonReader& json, Plan& plan) {
   if (const auto snapshot = json.optional_key("snapshot")) {
     plan.snapshot = snapshot->choice(kSnapshotNames);
   }
+  if (const auto every = json.optional_key("snapshot_every")) {
+    plan.snapshot_every = every->small_integer(1);
+  }
   if (const auto copies = json.optional_key("snapshot_copies")) {
     plan.snapshot_copies = copies->small_integer(1);
   }
@@ -228,6 +231,7 @@ std::string to_json(const Plan& plan) {
   if (streams_state(plan)) json["stream_buffers"] = plan.stream_buffers;
   if (plan.gradient_ring > 0) json["gradient_ring"] = plan.gradient_ring;
   if (plan.snapshot != Snapshot::None) json["snapshot"] = name_of(kSnapshotNames, plan.snapshot);
+  if (plan.snapshot_every > 1) json["snapshot_every"] = plan.snapshot_every;
   if (plan.snapshot_copies > 1) json["snapshot_copies"] = plan.snapshot_copies;
   if (plan.snapshot_send != SnapshotSend::Direct) {
     json["snapshot_send"] = name_of(kSnapshotSendNames, plan.snapshot_send);

@@ -6,23 +6,25 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <sstream>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace athanor {
 namespace {
 
-constexpr const char* kEvery = "every=1";
-
-[[noreturn]] void refuse(const std::string& problem, const std::string& hint) {
-  throw InputError("--snapshot", problem, hint);
-}
+constexpr std::string_view kEvery = "every=";
 
 std::string ways(bool takes_every) {
-  return listed(kSnapshotNames) + (takes_every ? fmt::format(", {}", kEvery) : std::string());
+  return listed(kSnapshotNames) + (takes_every ? ", every=1" : "");
 }
 
-void set_key(const std::string& part, SnapshotWay& way) {
+void set_key(const std::string& part, const std::string& option, SnapshotWay& way) {
+  const auto refuse = [&option](const std::string& problem, const std::string& hint) {
+    throw InputError(option, problem, hint);
+  };
   const std::size_t mark = part.find('=');
   const std::string key = part.substr(0, mark);
   const std::string value = mark == std::string::npos ? "" : part.substr(mark + 1);
@@ -31,6 +33,13 @@ void set_key(const std::string& part, SnapshotWay& way) {
       refuse(fmt::format("'{}' is no number of copies", value), "Give copies=1 or copies=2.");
     }
     way.copies = value == "1" ? 1 : 2;
+  } else if (key == "every") {
+    const auto end = value.data() + value.size();
+    const auto [read_to, error] = std::from_chars(value.data(), end, way.every);
+    if (error != std::errc() || read_to != end || way.every < 1 || way.every > kMostSnapshotEvery) {
+      refuse(fmt::format("'{}' is no number of steps", value),
+             fmt::format("Give every=N with N from 1 to {}.", kMostSnapshotEvery));
+    }
   } else if (key == "send") {
     const auto send = value_of(kSnapshotSendNames, value);
     if (!send) {
@@ -47,23 +56,30 @@ void set_key(const std::string& part, SnapshotWay& way) {
 }  // namespace
 
 Snapshot SnapshotWay::snapshot() const {
-  if (way == kEvery) return copies > 1 ? Snapshot::Versions : Snapshot::Redo;
+  if (way.empty() && every > 1) return Snapshot::Copy;
+  if (way.empty()) return copies > 1 ? Snapshot::Versions : Snapshot::Redo;
   return value_of(kSnapshotNames, way).value_or(Snapshot::None);
 }
 
-SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every) {
+SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every,
+                               const std::string& option) {
   SnapshotWay way;
   std::istringstream parts(text);
   std::getline(parts, way.way, ',');
-  const bool is_every = takes_every && way.way == kEvery;
-  if (!is_every && !value_of(kSnapshotNames, way.way)) {
-    refuse(fmt::format("'{}' is no way to take snapshots", way.way),
-           fmt::format("Give one of {}.", ways(takes_every)));
+  if (takes_every && way.way.starts_with(kEvery)) {
+    set_key(std::exchange(way.way, ""), option, way);
+  } else if (!value_of(kSnapshotNames, way.way)) {
+    throw InputError(option, fmt::format("'{}' is no way to take snapshots", way.way),
+                     fmt::format("Give one of {}.", ways(takes_every)));
   }
-  for (std::string part; std::getline(parts, part, ',');) set_key(part, way);
+  for (std::string part; std::getline(parts, part, ',');) set_key(part, option, way);
   if (way.copies == 1 && way.send != SnapshotSend::Direct) {
-    refuse("send= says how copies reach another node, and there is one copy",
-           "Give copies=2, too, or leave send= out.");
+    throw InputError(option, "send= says how copies reach another node, and there is one copy",
+                     "Give copies=2, too, or leave send= out.");
+  }
+  if (way.every > 1 && way.snapshot() != Snapshot::Copy) {
+    throw InputError(option, fmt::format("every={} does not go with {}", way.every, way.way),
+                     "Give copy,every=N (all state on the GPU), or leave every= out.");
   }
   return way;
 }

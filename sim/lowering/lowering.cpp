@@ -40,6 +40,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   program.adam_state = plan.adam_state;
   program.deterministic = plan.deterministic;
   program.cpu_adam_threads = plan.cpu_adam_threads;
+  program.snapshot_every = plan.snapshot_every;
   program.clipped_share = plan.clipped_share;
   program.workspace_bytes = profile.workspace_bytes;
   program.launch_seconds = profile.launch_seconds;

@@ -31,6 +31,7 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
   if (sharding != Sharding::Sharded) count.replicated = layout.held_elements;
   for (const Chunk& chunk : layout.chunks) {
     const std::int64_t owned = owned_elements(chunk, sharding, program.world_size);
+    if (has_peer_copy(plan, chunk, sharding)) count.ward_state += kKeptVersions * owned;
     if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
       count.device_shards += owned;
     }
@@ -45,7 +46,6 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
       count.streamed_state += owned;
     } else if (chunk.optimizer == Home::Host) {
       count.host_state += owned;
-      if (has_peer_copy(plan, chunk, sharding)) count.ward_state += kKeptVersions * owned;
       if (!updates_beside(plan, chunk)) continue;
       count.host_state += owned;
       (has_versions(plan, chunk) ? count.host_parameters : count.old_parameters) += owned;

@@ -177,6 +177,18 @@ bool StepBuilder::offloads(std::int32_t unit) const {
          unit_plan(unit).activation == Activation::Offload && !keeps(unit + 1);
 }
 
+std::array<std::int32_t, kNumLanes> StepBuilder::last_updates() {
+  std::array<std::int32_t, kNumLanes> last{};
+  last.fill(-1);
+  for (const UnitState& unit : units_) {
+    for (const ChunkState& chunk : unit.chunks) {
+      std::int32_t& of_lane = last[lane_index(at(chunk.adam).lane)];
+      of_lane = std::max(of_lane, chunk.adam);
+    }
+  }
+  return last;
+}
+
 void StepBuilder::resolve_previous_waits() {
   const auto wait = [this](std::int32_t operation, std::int32_t previous) {
     // Lanes are in order, across steps too.
@@ -209,9 +221,13 @@ void StepBuilder::resolve_previous_waits() {
     // A gradient that ranks have reduced says that all of them have their marks of the step before.
     wait(first_reduce_, mark_);
   }
-  if (peer_mark_ >= 0) wait(peer_mark_, mark_);
-  if (plan_.snapshot_send == SnapshotSend::Blocking && first_peer_copy_ >= 0) {
-    wait(first_peer_copy_, mark_);
+  if (peer_mark_ >= 0 && !copies_state()) wait(peer_mark_, mark_);
+  if (plan_.snapshot_send == SnapshotSend::Blocking) {
+    for (const std::int32_t first : {state_copies_.first, first_peer_copy_}) {
+      if (first < 0) continue;
+      for (const std::int32_t update : last_updates()) wait(first, update);
+      if (!copies_state()) wait(first, mark_);
+    }
   }
   // State that was in the buffer last was written after the chunk's own: lanes are in order.
   for (const Ring* const ring : {&state_buffers_, &stream_buffers_, &parameter_buffers_,

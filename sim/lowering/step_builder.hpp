@@ -72,6 +72,7 @@ class StepBuilder {
     };
     std::vector<Copy> waiting;
     std::size_t next = 0;           ///< first in `waiting` that is not emitted
+    std::size_t sent = 0;           ///< first that is not sent to the peer
     bool before_gradients = false;  ///< whether the mark precedes the step's last gradients
     std::size_t end = 0;
     std::int64_t time = 0, time_passed = 0;  ///< time of accesses, in forwards of a unit
@@ -210,6 +211,7 @@ class StepBuilder {
   /// Emits what is sent after the first forward of `unit`.
   void continue_peer_copies(std::int32_t unit);
   void emit_peer_copies(std::int32_t unit);
+  void emit_peer_copy(std::int32_t unit, std::int32_t chunk);
   /// Emits `copy` and the store of what it brings. Returns the copy.
   std::int32_t emit_peer_copy_and_store(Operation copy);
   void emit_peer_mark();
@@ -219,11 +221,16 @@ class StepBuilder {
   [[nodiscard]] bool copies_state() const;
   /// Emits what is copied during the access at `position`.
   void continue_state_copies(std::size_t position);
+  void emit_next_state_copy();
   void emit_state_copy(std::int32_t unit, std::int32_t chunk, Bytes bytes);
+  /// Sends the peer what is copied and not sent yet.
+  void send_state_copies();
   void emit_mark_of_start();
   [[nodiscard]] bool marks_before_losses() const;
   [[nodiscard]] std::int32_t all_ranks_marked() const;
 
+  /// Returns the last update on each lane, -1 = none.
+  [[nodiscard]] std::array<std::int32_t, kNumLanes> last_updates();
   void resolve_previous_waits();
 
   const Profile& profile_;

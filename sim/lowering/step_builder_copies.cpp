@@ -14,11 +14,12 @@ bool StepBuilder::sends_to_peer() const {
 
 /// Sends the version from which this step started: an update of this step leaves it as it is, and
 /// one of the next step waits for a reduction that follows on this lane. No gradient is reduced
-/// before the mark: so all ranks' copies of a version are whole before any rank writes over the
-/// version before.
+/// before the mark, or with copies of state on the device none whose update writes over a version:
+/// so all ranks' copies of a version are whole before any rank writes over the version before.
 void StepBuilder::begin_peer_copies() {
   if (!sends_to_peer() || plan_.snapshot_send != SnapshotSend::Blocking) return;
   for (std::int32_t unit = 0; unit < num_units(); ++unit) emit_peer_copies(unit);
+  if (copies_state()) return emit_mark_of_start();
   emit_peer_mark();
 }
 
@@ -31,20 +32,30 @@ void StepBuilder::continue_peer_copies(std::int32_t unit) {
   } else if (is_last) {
     for (std::int32_t u = 0; u < num_units(); ++u) emit_peer_copies(u);
   }
-  if (is_last) emit_peer_mark();
+  if (is_last && !copies_state()) emit_peer_mark();
 }
 
+/// State on the device is sent once it is on the host. Blocking sends bring it there themselves.
 void StepBuilder::emit_peer_copies(std::int32_t unit) {
+  const bool blocks = plan_.snapshot_send == SnapshotSend::Blocking;
   for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
-    if (!has_peer_copy(plan_, chunk_at(unit, c), unit_plan(unit).sharding)) continue;
-    Operation op = chunk_operation(OpKind::PeerCopy, Lane::Collective, unit, c);
-    op.bytes = version_bytes(elements_held(unit, c), program_);
-    const std::int32_t copy = plan_.snapshot_send == SnapshotSend::Direct
-                                  ? emit(std::move(op))
-                                  : emit_peer_copy_and_store(std::move(op));
-    update_waits_.push_back({copy, unit, c, true});
-    if (first_peer_copy_ < 0) first_peer_copy_ = copy;
+    const bool on_device = has_state_copies(plan_, chunk_at(unit, c));
+    if (on_device && blocks) emit_next_state_copy();
+    if (!on_device || blocks) emit_peer_copy(unit, c);
   }
+}
+
+void StepBuilder::emit_peer_copy(std::int32_t unit, std::int32_t chunk) {
+  if (!has_peer_copy(plan_, chunk_at(unit, chunk), unit_plan(unit).sharding)) return;
+  Operation op = chunk_operation(OpKind::PeerCopy, Lane::Collective, unit, chunk);
+  op.bytes = version_bytes(elements_held(unit, chunk), program_);
+  const std::int32_t copied = state_of(unit, chunk).copied;
+  if (copied >= 0) op.waits.push_back(copied);
+  const std::int32_t copy = plan_.snapshot_send == SnapshotSend::Direct
+                                ? emit(std::move(op))
+                                : emit_peer_copy_and_store(std::move(op));
+  if (copied < 0) update_waits_.push_back({copy, unit, chunk, true});
+  if (first_peer_copy_ < 0) first_peer_copy_ = copy;
 }
 
 /// A chunk is sent when the buffer is empty that it comes into: every rank runs the same program.
@@ -69,6 +80,7 @@ void StepBuilder::emit_peer_mark() {
   mark.lane = Lane::Collective;
   mark.bytes = static_cast<Bytes>(sizeof(std::int64_t));
   if (last_peer_store_ >= 0) mark.waits.push_back(last_peer_store_);
+  if (copies_state()) mark.waits.push_back(mark_);
   peer_mark_ = emit(std::move(mark));
 }
 

@@ -40,7 +40,9 @@ void StepBuilder::plan_state_copies() {
   const auto end = updates_early ? std::ranges::find_if(order_, is_last_backward) : order_.end();
   state_copies_.before_gradients = updates_early;
   state_copies_.end = static_cast<std::size_t>(end - order_.begin());
-  for (auto access = order_.begin(); access != end; ++access) {
+  // The last access is left to what is sent to the peer.
+  const auto last = sends_to_peer() && end - order_.begin() > 1 ? end - 1 : end;
+  for (auto access = order_.begin(); access != last; ++access) {
     state_copies_.time += relative_time(*access, keeps(access->unit));
   }
 }
@@ -48,19 +50,34 @@ void StepBuilder::plan_state_copies() {
 bool StepBuilder::copies_state() const { return state_copies_.bytes > 0; }
 
 /// Spreads the copies evenly over the accesses that have time for them, so that others on the lane
-/// wait little: outputs, and gradients of state on the host.
+/// wait little: outputs, and gradients of state on the host. What has been copied is sent to the
+/// peer an access later, so that collectives behind it do not wait for the copy.
 void StepBuilder::continue_state_copies(std::size_t position) {
   StateCopies& copies = state_copies_;
   if (!copies_state() || position >= copies.end) return;
+  if (plan_.snapshot_send != SnapshotSend::Naive) send_state_copies();
   const Access& access = order_[position];
   copies.time_passed += relative_time(access, keeps(access.unit));
   while (copies.next < copies.waiting.size() &&
          copies.bytes_emitted * copies.time < copies.bytes * copies.time_passed) {
-    const StateCopies::Copy& copy = copies.waiting[copies.next++];
-    copies.bytes_emitted += copy.bytes;
-    emit_state_copy(copy.unit, copy.chunk, copy.bytes);
+    emit_next_state_copy();
   }
   if (copies.before_gradients && position + 1 == copies.end) emit_mark_of_start();
+}
+
+void StepBuilder::emit_next_state_copy() {
+  const StateCopies::Copy& copy = state_copies_.waiting[state_copies_.next++];
+  state_copies_.bytes_emitted += copy.bytes;
+  emit_state_copy(copy.unit, copy.chunk, copy.bytes);
+}
+
+/// Blocking sends have sent each copy at once.
+void StepBuilder::send_state_copies() {
+  StateCopies& copies = state_copies_;
+  if (!sends_to_peer() || plan_.snapshot_send == SnapshotSend::Blocking) return;
+  for (; copies.sent < copies.next; ++copies.sent) {
+    emit_peer_copy(copies.waiting[copies.sent].unit, copies.waiting[copies.sent].chunk);
+  }
 }
 
 /// A unit whose optimizer is sharded is gathered over its own shard, too.
@@ -75,13 +92,18 @@ void StepBuilder::emit_state_copy(std::int32_t unit, std::int32_t chunk, Bytes b
 }
 
 /// Comes before the CPU's first update on its lane. It keeps losses and norm of the step before.
+/// The mark of the peer's copy follows: so a gate behind both says that all ranks have both.
 void StepBuilder::emit_mark_of_start() {
+  if (mark_ >= 0) return;
   Operation mark;
   mark.kind = OpKind::Mark;
   mark.lane = Lane::CpuAdam;
   mark.of_start = true;
   mark.waits.push_back(state_copies_.last);
   mark_ = emit(std::move(mark));
+  if (!sends_to_peer()) return;
+  send_state_copies();
+  emit_peer_mark();
 }
 
 /// Whether the losses follow the mark of the version from which the step starts, so that a rank has

@@ -33,11 +33,11 @@ namespace athanor {
   return plan.snapshot == Snapshot::Copy && chunk.optimizer == Home::Gpu;
 }
 
-/// Whether the rank's peer keeps a copy of its versions of `chunk`. What every rank has whole needs
-/// none.
+/// Whether the rank's peer keeps a copy of its versions of `chunk`, in place or copied. What every
+/// rank has whole needs none.
 [[nodiscard]] constexpr bool has_peer_copy(const Plan& plan, const Chunk& chunk,
                                            Sharding sharding) noexcept {
-  return plan.snapshot_copies > 1 && has_versions(plan, chunk) &&
+  return plan.snapshot_copies > 1 && (has_versions(plan, chunk) || has_state_copies(plan, chunk)) &&
          (sharding != Sharding::Replicated || chunk.owned);
 }
 

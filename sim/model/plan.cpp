@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
@@ -58,15 +59,35 @@ void validate_copies(const Plan& plan, const std::string& where) {
                     name_of(kSnapshotSendNames, plan.snapshot_send)),
         "Set snapshot_copies to 2, or leave snapshot_send out.");
   }
-  if (plan.snapshot != Snapshot::Versions) {
-    refuse(fmt::format("{} copies go with versions alone: only these stay as they are while they "
-                       "travel to a peer",
+  if (!keeps_versions(plan.snapshot)) {
+    refuse(fmt::format("{} copies go with snapshot \"versions\" and \"copy\" alone: only versions "
+                       "stay as they are while they travel to a peer",
                        plan.snapshot_copies),
-           "Set snapshot to \"versions\", or snapshot_copies to 1.");
+           "Set snapshot to \"versions\" or \"copy\", or snapshot_copies to 1.");
   }
   if (plan.world_size == 1) {
     refuse(fmt::format("{} copies need a rank on another node", plan.snapshot_copies),
            "Set snapshot_copies to 1, or make a plan for the ranks of several nodes.");
+  }
+}
+
+/// Refuses versions of some steps where state on the host would not wait for them.
+void validate_every(const Plan& plan, const std::string& where) {
+  require_between(where, "snapshot_every", plan.snapshot_every, 1, kMostSnapshotEvery);
+  if (plan.snapshot_every == 1) return;
+  const auto refuse = [&](const std::string& problem) {
+    throw InputError(where + ":snapshot_every",
+                     fmt::format("{} does not go with {}", plan.snapshot_every, problem),
+                     "Set snapshot_every to 1, or make a plan with all state on the GPU (athanor "
+                     "tune --snapshot copy,every=N).");
+  };
+  if (plan.snapshot != Snapshot::Copy) {
+    refuse(fmt::format("snapshot \"{}\"", name_of(kSnapshotNames, plan.snapshot)));
+  }
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    for (const ChunkRun& run : plan.units[i].chunks) {
+      if (off_gpu(run.optimizer)) refuse(fmt::format("optimizer state off the GPU (unit {})", i));
+    }
   }
 }
 
@@ -205,6 +226,7 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
   validate_clipping(*this, where);
   validate_snapshot(*this, where);
   validate_copies(*this, where);
+  validate_every(*this, where);
   validate_graphs(*this, where);
   if (units.size() != architecture.units.size()) {
     throw InputError(where + ":units",

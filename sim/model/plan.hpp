@@ -74,6 +74,9 @@ enum class Snapshot {
 /// Most copies of a snapshot: a rank's own, and its peer's.
 inline constexpr int kMostSnapshotCopies = 2;
 
+/// Most steps for each snapshot. A prediction simulates more than two such cycles.
+inline constexpr int kMostSnapshotEvery = 100;
+
 /// How a version is sent to the peer. All but Direct receive it in a buffer on the device, from
 /// which it is copied to its place in host memory; they are the four schemes of GEMINI (SOSP 2023).
 /// Direct needs neither buffer nor copy. It is for ranks that can receive into host memory, as
@@ -277,6 +280,10 @@ struct Plan {
   bool cuda_graphs = false;   ///< units' phases are recorded in the second step and issued as one
                               ///< CUDA graph each from then on
   Snapshot snapshot = Snapshot::None;
+  int snapshot_every = 1;   ///< steps for each version that is copied: only the first of so many
+                            ///< copies, and a kill loses as many. More than 1 needs Snapshot::Copy
+                            ///< with all state on the GPU: updates on the host would write over
+                            ///< their part of the version meanwhile
   int snapshot_copies = 1;  ///< copies of each version: the rank's own and, with 2, one in the
                             ///< memory of a rank of another node, its peer
   SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< used with 2 copies

@@ -148,6 +148,13 @@ struct UnitPool {
   std::int64_t accumulator_elements = 0;  ///< elements of one
 };
 
+/// Whether an operation of the kind is part of copying a version of the state, or says that it is
+/// whole.
+[[nodiscard]] constexpr bool makes_snapshot(OpKind kind) noexcept {
+  return kind == OpKind::StateD2H || kind == OpKind::Mark || kind == OpKind::PeerCopy ||
+         kind == OpKind::PeerStore || kind == OpKind::PeerMark;
+}
+
 /// Operations of one step. They are in a topological order, and each lane executes its own in this
 /// order.
 struct Program {
@@ -157,6 +164,7 @@ struct Program {
   AdamState adam_state = AdamState::Float32;    ///< type of Adam's moments
   bool deterministic = true;                    ///< kernels of backward; see Plan
   int cpu_adam_threads = 1;
+  int snapshot_every = 1;        ///< Plan::snapshot_every
   double clipped_share = 0;      ///< share of its time that an AdamRollback takes on average
   int state_buffers = 0;         ///< buffers for optimizer state between file and CPU
   Bytes state_buffer_bytes = 0;  ///< size of each
@@ -181,6 +189,11 @@ struct Program {
   std::vector<Buffer> buffers;         ///< allocated and freed within a step
   std::vector<Buffer> static_buffers;  ///< allocated once, before the first step
 
+  /// Steps of which one alone runs operations of the kind: the first of so many. In the others they
+  /// keep their place in the order, and do nothing.
+  [[nodiscard]] int steps_for_each(OpKind kind) const noexcept {
+    return makes_snapshot(kind) ? snapshot_every : 1;
+  }
   /// Name of an operation, stable and unique within the step: "gather block.3 chunk 1 micro-batch 0
   /// #17".
   [[nodiscard]] std::string name(std::int32_t operation) const;

@@ -47,6 +47,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.clipped_share = request.clipped_share;
   plan.cpu_adam_threads = request.adam_threads.value_or(1);
   plan.snapshot = request.snapshot;
+  plan.snapshot_every = request.snapshot_every;
   plan.snapshot_copies = request.snapshot_copies;
   plan.snapshot_send = request.snapshot_send;
   plan.compute_threads = profile.compute_threads;

@@ -3,6 +3,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
@@ -89,15 +90,17 @@ Bytes plannable_device_memory(const Platform& platform) {
 
 void validate_copies(const PlanRequest& request, const Platform& platform) {
   if (request.snapshot_copies == 1) return;
-  const auto refuse = [](const std::string& problem, const std::string& hint) {
-    throw InputError("--snapshot", problem, hint);
+  const std::string option(request.snapshot_option);
+  const auto refuse = [&option](const std::string& problem, const std::string& hint) {
+    throw InputError(option, problem, hint);
   };
   if (request.snapshot_copies < 1 || request.snapshot_copies > kMostSnapshotCopies) {
     refuse(fmt::format("{} copies", request.snapshot_copies),
            fmt::format("Give 1 to {}.", kMostSnapshotCopies));
   }
-  if (request.snapshot != Snapshot::Versions || request.tries_snapshots) {
-    refuse("several copies go with versions alone", "Give --snapshot versions,copies=2.");
+  if (!keeps_versions(request.snapshot)) {
+    refuse("several copies go with versions and copy alone",
+           fmt::format("Give {0} versions,copies=2 or {0} copy,copies=2.", option));
   }
   if (platform.num_nodes(request.num_gpus) < 2) {
     refuse(fmt::format("a copy on another node needs several nodes, and {} ranks of {} are on one",
@@ -105,6 +108,18 @@ void validate_copies(const PlanRequest& request, const Platform& platform) {
            "Give the ranks of several nodes (--gpus) and a platform with a network, or leave "
            "copies out.");
   }
+}
+
+void validate_every(const PlanRequest& request) {
+  if (request.snapshot_every == 1) return;
+  const bool is_copy = request.snapshot == Snapshot::Copy && !request.tries_snapshots;
+  if (is_copy && request.snapshot_every >= 1 && request.snapshot_every <= kMostSnapshotEvery) {
+    return;
+  }
+  throw InputError(std::string(request.snapshot_option),
+                   fmt::format("one in {} steps", request.snapshot_every),
+                   fmt::format("Give {} copy,every=N with N from 1 to {}.", request.snapshot_option,
+                               kMostSnapshotEvery));
 }
 
 /// Returns the host memory that plans may take. A host also holds the system, the CUDA contexts,
@@ -145,17 +160,20 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   }
   const bool needs_cpu = request.snapshot != Snapshot::None && request.snapshot != Snapshot::Copy;
   if (needs_cpu && platform.cpu_adam.empty()) {
-    throw InputError("--snapshot",
+    throw InputError(std::string(request.snapshot_option),
                      fmt::format("{} does not say how fast its CPU runs Adam", platform.name),
-                     "Calibrate the machine again, give --snapshot copy (state on the GPU), or "
-                     "leave the option out.");
+                     fmt::format("Calibrate the machine again, give {} copy (state on the GPU), or "
+                                 "leave the option out.",
+                                 request.snapshot_option));
   }
   validate_copies(request, platform);
+  validate_every(request);
   if (request.snapshot == Snapshot::Redo && request.adam_state != AdamState::Float32) {
-    throw InputError("--adam-state",
-                     fmt::format("{} does not go with --snapshot redo",
-                                 name_of(kShortAdamStateNames, request.adam_state)),
-                     "Take --snapshot versions, or leave out one of them.");
+    throw InputError(
+        "--adam-state",
+        fmt::format("{} does not go with {} redo",
+                    name_of(kShortAdamStateNames, request.adam_state), request.snapshot_option),
+        fmt::format("Take {} versions, or leave out one of them.", request.snapshot_option));
   }
   if (!std::isfinite(request.max_gradient_norm) || request.max_gradient_norm <= 0) {
     throw InputError("--clip", fmt::format("{} is not a norm", request.max_gradient_norm),

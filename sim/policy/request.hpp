@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace athanor {
@@ -33,9 +34,12 @@ struct PlanRequest {
   Snapshot snapshot = Snapshot::None;
   bool tries_snapshots = false;  ///< auto takes versions or copies where that is faster than
                                  ///< `snapshot`: Redo, or Versions where no redo log can be kept
-  int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
+  int snapshot_every = 1;        ///< Plan::snapshot_every; more only with Snapshot::Copy
+  int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only where there are versions
   SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< another one only with 2 copies
-  AdamState adam_state = AdamState::Float32;          ///< never chosen: it changes what is learnt
+  std::string_view snapshot_option = "--snapshot";    ///< asked for all that, as errors name it;
+                                                    ///< lives for ever
+  AdamState adam_state = AdamState::Float32;  ///< never chosen: it changes what is learnt
   bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits
   CudaGraphs cuda_graphs = CudaGraphs::Off;  ///< rules of other systems do not take them by Auto
 };

@@ -232,9 +232,12 @@ MeasuredRates measure_rates(const Program& program, const Timeline& timeline,
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     operations[rate_key(program.operations[i], program)].push_back(static_cast<std::int32_t>(i));
   }
-  const std::vector<RankSeconds> ranks =
-      seconds_of(program, timeline, steps,
-                 [](const Interval& interval) { return interval.end - interval.start; });
+  // No rate has what some steps leave out: their intervals of it are empty.
+  const auto seconds_of_interval = [&](const Interval& interval) -> std::optional<Seconds> {
+    if (program.steps_for_each(operation_of(program, interval).kind) > 1) return std::nullopt;
+    return interval.end - interval.start;
+  };
+  const std::vector<RankSeconds> ranks = seconds_of(program, timeline, steps, seconds_of_interval);
   for (const auto& [key, of_key] : operations) {
     const Summary summary = slowest(ranks, of_key, steps.size());
     if (summary.count == 0) continue;

@@ -138,7 +138,7 @@ void Estimator::ClassWork::add_adam() {
     add({OpKind::StateD2H, Lane::D2H}, {.anywhere = placed.device_optimizer});
   }
   if (estimator.copies_to_peer(candidate)) {
-    const LaneWork::Times sent{.anywhere = placed.cpu_optimizer()};
+    const LaneWork::Times sent{.anywhere = placed.with_versions(candidate.snapshot)};
     add({OpKind::PeerCopy, Lane::Collective}, sent);
     if (estimator.problem_.request.snapshot_send != SnapshotSend::Direct) {
       add({OpKind::PeerStore, Lane::D2H}, sent);

@@ -69,7 +69,7 @@ Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
   recompute_leading(plan, c.recompute_units, c.offload_units);
   plan.gradient_buffers =
       std::max(largest_class_size(problem_.profile.architecture), static_cast<int>(group));
-  plan.snapshot_copies = 1;
+  plan.snapshot_copies = plan.snapshot_every = 1;
   plan.snapshot_send = SnapshotSend::Direct;
   plan.snapshot = Snapshot::None;  // it moves no activations, and most need state on the host
   return lower(problem_.profile, plan);

@@ -6,6 +6,7 @@
 #include "sim/bounds/bounds.hpp"
 #include "sim/cost/power_draw.hpp"
 #include "sim/lowering/static_memory.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/search/space/candidate_groups.hpp"
 
@@ -95,6 +96,10 @@ class Estimator {
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;
     }
+    /// Members of which host memory has versions, in place or copied.
+    [[nodiscard]] int with_versions(Snapshot snapshot) const noexcept {
+      return cpu_optimizer() + (snapshot == Snapshot::Copy ? device_optimizer : 0);
+    }
     /// Members that the CPU updates as gradients arrive.
     [[nodiscard]] int early_optimizer() const noexcept { return cpu_optimizer() - late_optimizer; }
   };
@@ -164,7 +169,7 @@ class Estimator {
   [[nodiscard]] Bytes receive_buffer_bytes(const Candidate& candidate, const Program& types) const;
   /// Whether the peer keeps copies of the units of `c`, a candidate for one class.
   [[nodiscard]] bool copies_to_peer(const Candidate& c) const noexcept {
-    return problem_.request.snapshot_copies > 1 && c.snapshot == Snapshot::Versions &&
+    return problem_.request.snapshot_copies > 1 && keeps_versions(c.snapshot) &&
            c.sharding != Sharding::Replicated;
   }
   /// Bytes of a rank's log of snapshots.

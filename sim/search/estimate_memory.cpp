@@ -138,7 +138,7 @@ Bytes Estimator::kept_state_bytes(const Candidate& c, const UnitClass& unit_clas
     const Bytes copied = copies_to_peer(for_class(c, unit_class))
                              ? kKeptVersions * version_bytes(elements, types)
                              : 0;
-    return placed.cpu_optimizer() * (owned + copied);
+    return placed.cpu_optimizer() * owned + placed.with_versions(c.snapshot) * copied;
   }
   if (!c.speculate) return 0;
   return placed.early_optimizer() * (owned + elements * size_of(types.dtype));
@@ -154,7 +154,7 @@ Bytes Estimator::receive_buffer_bytes(const Candidate& c, const Program& types) 
   SentChunks sent;
   for (const UnitClass& unit_class : classes_) {
     const Candidate of_class = for_class(c, unit_class);
-    const int units = place(of_class, unit_class).cpu_optimizer();
+    const int units = place(of_class, unit_class).with_versions(c.snapshot);
     if (units == 0 || !copies_to_peer(of_class)) continue;
     for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
       sent.add(units, version_bytes(std::min(whole, left) / parts, types));

@@ -114,6 +114,7 @@ std::vector<std::string> redo_log(const TuningProblem& problem) {
   if (other.snapshot_copies > 1) return {};  // a log has no copies
   if (problem.platform.cpu_adam.empty()) return {};
   other.snapshot = Snapshot::Redo;
+  other.snapshot_every = 1;
   if (!some_plan_fits(problem, other)) return {};
   return {"--snapshot redo"};
 }

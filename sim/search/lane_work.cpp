@@ -58,6 +58,7 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
   header.adam_state = problem_.request.adam_state;
   header.cpu_adam_threads = candidate.adam_threads;
   header.clipped_share = problem_.request.clipped_share;
+  header.snapshot_every = problem_.request.snapshot_every;
   const std::int64_t whole =
       round_up(candidate.chunk_elements,
                problem_.request.num_gpus * shard_multiple(problem_.request.adam_state));
@@ -149,6 +150,7 @@ void Estimator::add_common(const Candidate& c, LaneWork& lanes) {
 void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   Program header;
   header.world_size = problem_.request.num_gpus;
+  header.snapshot_every = problem_.request.snapshot_every;
   const auto add = [&](OpKind kind, Bytes bytes) {
     Operation op;
     op.kind = kind;

@@ -7,6 +7,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
 
 namespace athanor::test {
 
@@ -54,6 +59,86 @@ TEST_CASE_METHOD(SimFixture,
   CHECK(blocking.at("peak_bytes") == overlapped.at("peak_bytes"));
   const auto best = json("simulate", {"--policy", "auto"});
   CHECK_FALSE(best.at("plan").contains("schedule"));
+}
+
+TEST_CASE_METHOD(SimFixture,
+                 "a policy takes the snapshots that are asked for, and its plan says so") {
+  const auto plain = json("simulate", {"--policy", "ddp"});
+  const std::string written = folder.file("copied.json");
+  const auto copied =
+      json("simulate", {"--policy", "ddp", "--snapshots-by", "copy", "-o", written});
+  CHECK(copied.at("plan").at("name") == "ddp");
+  CHECK(copied.at("plan").at("snapshot") == "copy");
+  CHECK(copied.at("peak_bytes").at("pinned") > plain.at("peak_bytes").at("pinned"));
+  CHECK(copied.at("copies_step_seconds").at("without") == plain.at("step_seconds"));
+  // The file is what was simulated, and so is what a plan's own file says with another way.
+  const auto again = json("simulate", {"--plan", written});
+  CHECK(again.at("step_seconds") == copied.at("step_seconds"));
+  CHECK(again.at("peak_bytes") == copied.at("peak_bytes"));
+  const auto none = json("simulate", {"--plan", written, "--snapshots-by", "none"});
+  CHECK(none.at("step_seconds") == plain.at("step_seconds"));
+  CHECK(json("simulate", {"--policy", "zero3-offload", "--snapshots-by", "versions"})
+            .at("plan")
+            .at("snapshot") == "versions");
+  CHECK(json("simulate", {"--policy", "auto", "--snapshots-by", "every=1"})
+            .at("plan")
+            .contains("snapshot"));
+}
+
+TEST_CASE_METHOD(SimFixture,
+                 "where copies take too long, it is said how rare they would have to be") {
+  const auto simulated = [&](const std::string& way) {
+    return json("simulate", {"--policy", "ddp", "--snapshots-by", way});
+  };
+  // Copies of all state take a third longer than the step.
+  const nlohmann::json none = simulated("none"), fast = simulated("copy");
+  const auto pinned = [](const nlohmann::json& result) {
+    return result.at("peak_bytes").at("pinned").get<double>();
+  };
+  constexpr double kBytes = 1e9, kVersions = 2;
+  const double copied = (pinned(fast) - pinned(none)) / kVersions;
+  const double step = none.at("step_seconds").get<double>();
+  platform.d2h = {{{0, 0, 0}, {kBytes, kBytes * 4 / 3 * step / copied, 0}}};
+  write_file_atomically(folder.file("platform.json"), to_json(platform));
+  const auto share = [](const nlohmann::json& result) {
+    const auto& cost = result.at("copies_step_seconds");
+    return cost.at("with").get<double>() / cost.at("without").get<double>() - 1;
+  };
+  const nlohmann::json each = simulated("copy");
+  REQUIRE(share(each) > 0.02);
+  const int every = each.at("copies_every").get<int>();
+  CHECK(every == std::ceil(100 * share(each) - 1e-6));
+  const nlohmann::json some = simulated(fmt::format("copy,every={}", every));
+  CHECK(some.at("plan").at("snapshot_every") == every);
+  CHECK(share(some) > 0);
+  CHECK(share(some) <= 0.01);
+  CHECK_FALSE(some.contains("copies_every"));
+  const ProgramResult text = run("simulate", {"--policy", "ddp", "--snapshots-by", "copy"});
+  CHECK_THAT(text.out, ContainsSubstring(fmt::format("--snapshot copy,every={}", every)));
+  CHECK(
+      run("simulate", {"--policy", "zero3-offload", "--snapshots-by", "copy,every=2"}).exit_code ==
+      2);
+  CHECK(run("simulate", {"--policy", "ddp", "--snapshots-by", "copy,every=1000"}).exit_code == 2);
+  CHECK(json("tune", {"--gpu-memory", "1GiB", "--snapshot", "every=4"})
+            .at("plan")
+            .at("snapshot_every") == 4);
+}
+
+TEST_CASE_METHOD(SimFixture, "snapshots that a policy cannot have are refused by their option") {
+  const auto refused = [&](const std::string& policy, const std::string& way) {
+    const ProgramResult result = run("simulate", {"--policy", policy, "--snapshots-by", way});
+    CHECK(result.exit_code == 2);
+    return result.err;
+  };
+  CHECK_THAT(refused("ddp", "redo"), ContainsSubstring("optimizer state on the GPU"));
+  CHECK_THAT(refused("ddp", "often"),
+             ContainsSubstring("--snapshots-by") && ContainsSubstring("versions"));
+  CHECK_THAT(refused("ddp", "every=1"), ContainsSubstring("'every=1' is no way"));
+  CHECK_THAT(refused("ddp", "copy,copies=2"),
+             ContainsSubstring("--snapshots-by") && ContainsSubstring("several nodes"));
+  const std::string plan = folder.file("plan.json");
+  REQUIRE(run("simulate", {"--policy", "ddp", "-o", plan}).exit_code == 0);
+  CHECK(run("simulate", {"--plan", plan, "-o", plan}).exit_code == 2);
 }
 
 TEST_CASE_METHOD(SimFixture, "a job of several nodes has the host memory of each") {

@@ -116,6 +116,25 @@ TEST_CASE_METHOD(FailureFixture, "without snapshots every failure needs the disk
   CHECK_THAT(json.at("best").at("checkpoint_seconds").get<double>(), WithinRel(best, 1e-9));
 }
 
+TEST_CASE_METHOD(FailureFixture,
+                 "copies that a plan makes itself are in its step, and not counted again") {
+  const auto blocking = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--policy",       "ddp",        "--failures",
+                                 "1%/machine/day", "--snapshot", "every=4,copies=1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return json("simulate", all).at("failures").at("snapshot").at("blocking_seconds").get<double>();
+  };
+  platform.d2h = {{{0, 0, 0}, {1e9, 1e4, 0}}};  // hides nothing
+  write_file_atomically(folder.file("platform.json"), to_json(platform));
+  CHECK(blocking({}) > 0);
+  CHECK(blocking({"--snapshots-by", "copy,every=4"}) == 0);
+  const ProgramResult other =
+      run("simulate", {"--policy", "ddp", "--failures", "1%/machine/day", "--snapshot",
+                       "every=2,copies=1", "--snapshots-by", "copy,every=4"});
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, ContainsSubstring("--snapshot every") && ContainsSubstring("every=4"));
+}
+
 TEST_CASE_METHOD(FailureFixture, "equal seeds say equal things of failures, and others differ") {
   const std::vector<std::string> options{"--failures", "5%/machine/day", "--snapshot", "every=1"};
   const auto seeded = [&](const char* seed) {

@@ -28,16 +28,17 @@ constexpr Seconds kTraining = kUnits * (kForward + kBackward);
 constexpr double kExact = 1e-9;
 
 /// Two nodes of one rank each. Training computes, and takes no time for anything else. A chunk is
-/// on the link for `send` and copied out of its buffer in `store`.
+/// on the link for `send` and copied out of its buffer in `store`. Where state is on the GPU, its
+/// copy to the host takes as long as that.
 struct Sends {
   Program program;
   Platform platform = test::cluster(test::plain_platform(), 1);
 
-  Sends(SnapshotSend scheme, Seconds send, Seconds store) {
+  Sends(SnapshotSend scheme, Seconds send, Seconds store, Home optimizer = Home::Host) {
     const Architecture architecture = test::equal_units(kUnits);
     Plan plan =
-        test::uniform_plan(architecture, 2, Sharding::OptimizerSharded, Home::Gpu, Home::Host);
-    plan.snapshot = Snapshot::Versions;
+        test::uniform_plan(architecture, 2, Sharding::OptimizerSharded, Home::Gpu, optimizer);
+    plan.snapshot = off_gpu(optimizer) ? Snapshot::Versions : Snapshot::Copy;
     plan.snapshot_copies = 2;
     plan.snapshot_send = scheme;
     plan.gradient_buffers = kUnits;
@@ -45,7 +46,8 @@ struct Sends {
     Bytes chunk = 0;
     for (Operation& op : program.operations) {
       op.compute_seconds = op.kind == OpKind::Backward ? kBackward : kForward;
-      const bool is_sent = op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerStore;
+      const bool is_sent = op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerStore ||
+                           op.kind == OpKind::StateD2H;
       if (is_sent) {
         chunk = op.bytes;
       } else {
@@ -58,7 +60,7 @@ struct Sends {
     platform.network->bytes_per_second = bytes / send;
     platform.d2h = {{{0, 0, 0}, {bytes, store, 0}}};
     platform.h2d = {{{0, 0, 0}, {bytes, 0, 0}}};
-    platform.cpu_adam[1] = {{{1, 0, 0}, {2, 0, 0}}};
+    platform.cpu_adam[1] = platform.device_adam = {{{1, 0, 0}, {2, 0, 0}}};
   }
 
   [[nodiscard]] Timeline timeline() { return Engine(platform, 2).simulate(program); }
@@ -102,6 +104,23 @@ TEST_CASE("the step under each scheme is that of its closed form") {
                WithinRel(std::max(kTraining, in_a_pipe), kExact));
     CHECK_THAT(step(SnapshotSend::Naive, send, store),
                WithinRel(std::max(kTraining, in_a_pipe), kExact));
+  }
+}
+
+TEST_CASE("copies of state on the GPU are sent beside training, or make it as long as they take") {
+  const auto seconds = [](SnapshotSend scheme, Seconds send, Seconds copy) {
+    return Sends(scheme, send, copy, Home::Gpu).timeline().step_seconds;
+  };
+  CHECK_THAT(seconds(SnapshotSend::Direct, 1, 1), WithinRel(kTraining, kExact));
+  CHECK_THAT(seconds(SnapshotSend::Direct, 2, 0.5), WithinRel(kTraining, kExact));
+  // The first of them goes down alone, or the last is sent alone.
+  CHECK_THAT(seconds(SnapshotSend::Direct, 30, 1), WithinRel(kUnits * 30 + 1, kExact));
+  CHECK_THAT(seconds(SnapshotSend::Direct, 1, 30), WithinRel(kUnits * 30 + 1, kExact));
+  for (const auto& [send, copy] : {std::pair<Seconds, Seconds>{1, 1}, {4, 2}, {2, 4}}) {
+    CAPTURE(send, copy);
+    // Each is copied, sent, and stored.
+    CHECK_THAT(seconds(SnapshotSend::Blocking, send, copy),
+               WithinRel(kTraining + kUnits * (copy + send + copy), kExact));
   }
 }
 

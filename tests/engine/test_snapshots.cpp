@@ -119,6 +119,28 @@ TEST_CASE("copies of state on the GPU cost what forward, backward and updates ha
   }
 }
 
+TEST_CASE("copies in one of some steps cost the mean over these what one of them has no time for") {
+  const Seconds without = Snapshots(Snapshot::None, Home::Gpu).timeline().step_seconds;
+  for (const int every : {2, 3, 5, 8}) {
+    for (const Seconds copy : {0.5, 5.9, 9.0, 30.0}) {
+      CAPTURE(every, copy);
+      Snapshots copies(Snapshot::Copy, Home::Gpu);
+      copies.program.snapshot_every = every;
+      copies.platform.d2h = {{{1, copy, 0}, {2, copy, 0}}};
+      const Timeline timeline = copies.timeline();
+      // Copies begin when the first chunk is updated, and end before the last one is again.
+      const Seconds more = std::max(0.0, kUnits * copy - without - (kUnits - 2) * kAdam);
+      CHECK_THAT(timeline.step_seconds, WithinRel(without + more / every, kExact));
+      for (const Interval& interval : timeline.intervals) {
+        const Operation& op = copies.program.operations.at(interval.operation);
+        if (op.kind != OpKind::StateD2H) continue;
+        const Seconds expected = interval.step % every == 0 ? copy : 0;
+        CHECK_THAT(interval.end - interval.start, WithinAbs(expected, kExact));
+      }
+    }
+  }
+}
+
 TEST_CASE("updates on the host wait until state on the GPU has been copied") {
   constexpr Seconds kWithout = kUnits * (kForward + kBackward) + (kUnits - 1) * kAdam;
   for (const Seconds copy : {0.3, 2.0, 6.9, 7.1, 12.0}) {

@@ -157,7 +157,7 @@ class RaceCheck {
         list.push_back({{MemoryKind::Rows, op.unit, op.member, 0}, true});
         break;
       case OpKind::PeerCopy:
-        list.push_back({{MemoryKind::HostShard, op.unit, 0, op.chunk}, false});
+        list.push_back({version_of(op), false});
         list.push_back({received_in(op), true});
         break;
       case OpKind::PeerStore:
@@ -333,6 +333,12 @@ class RaceCheck {
   static Location received_in(const Operation& op) {
     if (op.receive_offset < 0) return {MemoryKind::WardShard, op.unit, 0, op.chunk};
     return {MemoryKind::ReceiveBuffer, -1, static_cast<int>(op.receive_offset), 0};
+  }
+
+  /// Place of the version in host memory that a PeerCopy sends.
+  [[nodiscard]] Location version_of(const Operation& op) const {
+    if (has_state_copies(plan_, chunk_of(op))) return copy_of(op);
+    return {MemoryKind::HostShard, op.unit, 0, op.chunk};
   }
 
   [[nodiscard]] Location copy_of(const Operation& op) const {

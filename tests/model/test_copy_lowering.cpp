@@ -37,10 +37,14 @@ struct Case {
   Profile profile;
   Program program;
 
-  Case(std::mt19937& random, int round, Snapshot snapshot = Snapshot::Copy)
+  Case(std::mt19937& random, int round, Snapshot snapshot = Snapshot::Copy, int copies = 1)
       : architecture(test::small_architecture(1 + round % 3, round % 2 == 0)),
         plan(test::random_plan(architecture, random)) {
     plan.snapshot = snapshot;
+    if (copies > 1 && plan.world_size > 1) {
+      plan.snapshot_copies = copies;
+      plan.snapshot_send = static_cast<SnapshotSend>(round % 5);
+    }
     for (UnitPlan& unit : plan.units) {
       for (ChunkRun& run : unit.chunks) keep_in_memory(run, round);
     }
@@ -71,29 +75,50 @@ struct Overwrites {
 
 std::vector<Overwrites> overwrites_of(const Program& program) {
   Overwrites updates{{}, 1}, copies{operations_of(program, OpKind::StateD2H), 2};
+  Overwrites of_ward{operations_of(program, OpKind::PeerCopy), 2};
+  const std::vector<std::int32_t> stores = operations_of(program, OpKind::PeerStore);
+  if (!stores.empty()) of_ward.operations = stores;  // copies come into buffers
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
     const bool is_update =
         op.kind == OpKind::AdamRollback || (op.kind == OpKind::Adam && op.beside);
     if (is_update) updates.operations.push_back(static_cast<std::int32_t>(i));
   }
-  return {updates, copies};
+  return {updates, copies, of_ward};
 }
 
-/// Number of overwrites that do not follow every rank's mark of the version after the one that is
-/// written over.
+/// An operation that says that a version is whole: the rank's own, or the copy of its ward's.
+struct VersionMark {
+  std::int32_t operation = 0;
+  int steps_after = 0;  ///< steps of which that version is behind the operation's
+};
+
+std::vector<VersionMark> marks_of(const Program& program) {
+  std::vector<VersionMark> marks;
+  for (const std::int32_t mark : operations_of(program, OpKind::Mark)) {
+    marks.push_back({mark, at(program, mark).of_start ? 0 : 1});
+  }
+  for (const std::int32_t mark : operations_of(program, OpKind::PeerMark)) {
+    marks.push_back({mark, 0});
+  }
+  return marks;
+}
+
+/// Number of overwrites that do not follow all marks, on every rank, of the version after the one
+/// that is written over.
 int count_early(const Program& program) {
-  const std::int32_t mark = operations_of(program, OpKind::Mark).front();
-  const int marked_by = at(program, mark).of_start ? 0 : 1;  // steps behind its version
   const RankOrder order(program, kSteps);
   int early = 0;
   for (const Overwrites& overwrites : overwrites_of(program)) {
     for (const std::int32_t operation : overwrites.operations) {
-      for (int step = 2; step < kSteps; ++step) {
-        const int marks = step - overwrites.age + 1 - marked_by;
-        for (int writer = 0; writer < program.world_size; ++writer) {
-          for (int rank = 0; rank < program.world_size; ++rank) {
-            early += order.precedes({rank, marks, mark}, {writer, step, operation}) ? 0 : 1;
+      for (const VersionMark& mark : marks_of(program)) {
+        for (int step = 2; step < kSteps; ++step) {
+          const int marked = step - overwrites.age + 1 - mark.steps_after;
+          for (int writer = 0; writer < program.world_size; ++writer) {
+            for (int rank = 0; rank < program.world_size; ++rank) {
+              const RankOperation noted{rank, marked, mark.operation};
+              early += order.precedes(noted, {writer, step, operation}) ? 0 : 1;
+            }
           }
         }
       }
@@ -102,14 +127,53 @@ int count_early(const Program& program) {
   return early;
 }
 
+/// Requires that every chunk that some rank alone has is sent once, what is on the GPU after its
+/// copy, and that the ward's have two places. Counts what is sent.
+void require_all_sent(const Case& c, int& from_gpu, int& from_host) {
+  const std::int32_t peer_mark = operations_of(c.program, OpKind::PeerMark).front();
+  std::vector<std::pair<std::int32_t, std::int32_t>> sent, expected;
+  Bytes bytes = 0, places = 0;
+  for (const std::int32_t copy : operations_of(c.program, OpKind::PeerCopy)) {
+    const Operation& op = at(c.program, copy);
+    REQUIRE(copy < peer_mark);
+    sent.emplace_back(op.unit, op.chunk);
+    bytes += op.bytes;
+    const auto copied = std::ranges::find_if(
+        op.waits, [&](std::int32_t wait) { return at(c.program, wait).kind == OpKind::StateD2H; });
+    if (copied == op.waits.end()) {
+      ++from_host;
+      continue;
+    }
+    ++from_gpu;
+    REQUIRE(at(c.program, *copied).unit == op.unit);
+    REQUIRE(at(c.program, *copied).chunk == op.chunk);
+  }
+  for (std::int32_t unit = 0; unit < std::ssize(c.plan.units); ++unit) {
+    const auto u = static_cast<std::size_t>(unit);
+    if (c.plan.units[u].sharding == Sharding::Replicated) continue;
+    for (std::int32_t chunk = 0; chunk < std::ssize(c.program.layouts[u].chunks); ++chunk) {
+      expected.emplace_back(unit, chunk);
+    }
+  }
+  std::ranges::sort(sent);
+  REQUIRE(sent == expected);
+  for (const Buffer& buffer : c.program.static_buffers) {
+    if (!buffer.name.starts_with("copies for the ward")) continue;
+    REQUIRE(buffer.tier == Tier::Host);
+    places += buffer.bytes;
+  }
+  CHECK(places == kKeptVersions * bytes);
+}
+
 }  // namespace
 
 TEST_CASE("nothing writes over a version before all ranks have marked the next one") {
   std::mt19937 random(5);
   int on_gpu = 0, mixed = 0, early_marks = 0, found = 0;
   for (int round = 0; round < kRounds; ++round) {
-    const Case c(random, round, round % 5 == 4 ? Snapshot::Versions : Snapshot::Copy);
-    CAPTURE(round, c.plan.world_size, static_cast<int>(c.plan.clipping));
+    const Case c(random, round, round % 5 == 4 ? Snapshot::Versions : Snapshot::Copy,
+                 1 + round / 10 % 2);
+    CAPTURE(round, c.plan.world_size, c.plan.snapshot_copies, static_cast<int>(c.plan.clipping));
     REQUIRE(operations_of(c.program, OpKind::Mark).size() == 1);
     REQUIRE(count_early(c.program) == 0);
     if (c.plan.world_size == 1 || !c.copies()) continue;
@@ -130,6 +194,59 @@ TEST_CASE("nothing writes over a version before all ranks have marked the next o
   CHECK(on_gpu > 10);
   CHECK(mixed > 10);
   CHECK(early_marks > 5);
+}
+
+TEST_CASE("the peer gets each version whole before all ranks go on to write over the one before") {
+  std::mt19937 random(9);
+  int sent_from_gpu = 0, sent_from_host = 0, found = 0, programs = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const Case c(random, round, Snapshot::Copy, 2);
+    if (!c.copies() || c.plan.world_size == 1) continue;
+    CAPTURE(round, c.plan.world_size, static_cast<int>(c.plan.snapshot_send));
+    REQUIRE(test::find_races(c.program, c.architecture, c.plan) == std::vector<std::string>());
+    REQUIRE(count_early(c.program) == 0);
+    const std::vector<std::int32_t> peer_marks = operations_of(c.program, OpKind::PeerMark);
+    REQUIRE(peer_marks.size() == 1);
+    REQUIRE(std::ranges::count(at(c.program, peer_marks.front()).waits,
+                               operations_of(c.program, OpKind::Mark).front()) == 1);
+    require_all_sent(c, sent_from_gpu, sent_from_host);
+    // The check sees what is missing where the gate does not follow the peer's mark.
+    Program loose = c.program;
+    Operation& mark = loose.operations[static_cast<std::size_t>(peer_marks.front())];
+    mark.lane = Lane::NvmeRead;
+    found += count_early(loose) > 0 ? 1 : 0;
+    ++programs;
+  }
+  CHECK(programs > 30);
+  CHECK(found > programs / 2);  // some schedules separate steps anyway
+  CHECK(sent_from_gpu > 100);
+  CHECK(sent_from_host > 50);
+}
+
+TEST_CASE("blocking sends take copies of state on the GPU along, and training waits for them") {
+  std::mt19937 random(10);
+  int programs = 0;
+  for (int round = 3; round < kRounds; round += 5) {  // kRounds of other schemes are elsewhere
+    Case c(random, round, Snapshot::Copy, 2);
+    if (!c.copies() || c.plan.world_size == 1) continue;
+    c.plan.snapshot_send = SnapshotSend::Blocking;
+    c.program = lower(c.profile, c.plan);
+    CAPTURE(round);
+    REQUIRE(count_early(c.program) == 0);
+    const std::int32_t peer_mark = operations_of(c.program, OpKind::PeerMark).front();
+    const std::int32_t forward = operations_of(c.program, OpKind::Forward).front();
+    REQUIRE(std::ranges::count(at(c.program, forward).waits, peer_mark) == 1);
+    const RankOrder order(c.program, 2);
+    const std::int32_t first = operations_of(c.program, OpKind::StateD2H).front();
+    for (const std::int32_t copy : operations_of(c.program, OpKind::StateD2H)) {
+      REQUIRE(order.precedes({0, 1, copy}, {0, 1, forward}));
+    }
+    for (const std::int32_t update : operations_of(c.program, OpKind::Adam)) {
+      REQUIRE(order.precedes({0, 0, update}, {0, 1, first}));
+    }
+    ++programs;
+  }
+  CHECK(programs > 5);
 }
 
 TEST_CASE("a mark follows all copies of its version, and all updates that made it") {

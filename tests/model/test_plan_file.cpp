@@ -91,6 +91,9 @@ TEST_CASE("snapshots are left out where there are none") {
   plan.snapshot = Snapshot::Versions;
   plan.snapshot_copies = 2;
   CHECK(parse_plan(to_json(plan), "input.json").snapshot_copies == 2);
+  CHECK(to_json(plan).find("snapshot_every") == std::string::npos);
+  plan.snapshot_every = 5;
+  CHECK(parse_plan(to_json(plan), "input.json").snapshot_every == 5);
 }
 
 TEST_CASE("the type of Adam's moments is left out where it is fp32") {

@@ -189,20 +189,59 @@ TEST_CASE("copies for peers are whole on all ranks before a gradient leads to th
 TEST_CASE("copies for peers are refused where nobody can keep them") {
   const Architecture architecture = small_architecture(3, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
-  plan.snapshot = Snapshot::Versions;
+  plan.snapshot = GENERATE(Snapshot::Versions, Snapshot::Copy);
   plan.snapshot_copies = 2;
   CHECK_NOTHROW(plan.validate(architecture, "plan"));
   SECTION("three copies") { plan.snapshot_copies = 3; }
   SECTION("none") { plan.snapshot_copies = 0; }
   SECTION("a redo log") { plan.snapshot = Snapshot::Redo; }
   SECTION("no snapshots") { plan.snapshot = Snapshot::None; }
-  SECTION("copies of state on the GPU") { plan.snapshot = Snapshot::Copy; }
   SECTION("one rank") {
     plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
     plan.snapshot = Snapshot::Versions;
     plan.snapshot_copies = 2;
   }
   CHECK_THROWS_AS(plan.validate(architecture, "plan"), InputError);
+}
+
+TEST_CASE("versions of some steps are refused where updates on the host would not wait for them") {
+  const Architecture architecture = small_architecture(3, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Gpu, Home::Gpu);
+  plan.snapshot = Snapshot::Copy;
+  plan.snapshot_every = 3;
+  CHECK_NOTHROW(plan.validate(architecture, "plan"));
+  plan.snapshot_copies = 2;
+  CHECK_NOTHROW(plan.validate(architecture, "plan"));
+  SECTION("none") { plan.snapshot_every = 0; }
+  SECTION("too many") { plan.snapshot_every = kMostSnapshotEvery + 1; }
+  SECTION("state on the host") { plan.units[1].chunks[0].optimizer = Home::Host; }
+  SECTION("no snapshots") {
+    plan.snapshot = Snapshot::None;
+    plan.snapshot_copies = 1;
+  }
+  SECTION("versions") { plan.snapshot = Snapshot::Versions; }
+  CHECK_THROWS_AS(plan.validate(architecture, "plan"), InputError);
+}
+
+TEST_CASE("the program of copies in some steps is that of copies in all, and says which") {
+  const Architecture architecture = small_architecture(3, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::OptimizerSharded, Home::Gpu, Home::Gpu);
+  plan.snapshot = Snapshot::Copy;
+  plan.snapshot_copies = 2;
+  const Program all = lower(small_profile(architecture, 1), plan);
+  plan.snapshot_every = 3;
+  const Program some = lower(small_profile(architecture, 1), plan);
+  REQUIRE(some.operations.size() == all.operations.size());
+  int rare = 0;
+  for (std::int32_t i = 0; i < std::ssize(some.operations); ++i) {
+    REQUIRE(some.name(i) == all.name(i));
+    REQUIRE(at(some, i).waits == at(all, i).waits);
+    REQUIRE(at(some, i).previous_waits == at(all, i).previous_waits);
+    CHECK(all.steps_for_each(at(all, i).kind) == 1);
+    rare += some.steps_for_each(at(some, i).kind) == 3 ? 1 : 0;
+  }
+  // Both marks, and two for each chunk: its copy and what is sent.
+  CHECK(rare == 2 + 2 * std::ssize(operations_of(some, OpKind::Adam)));
 }
 
 TEST_CASE("updates that speculate roll back into the version that they wrote") {

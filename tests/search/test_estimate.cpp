@@ -90,7 +90,7 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
 
 TEST_CASE("with snapshots, too, memory is that of the program, and the bound is below its time") {
   std::mt19937 random(31);
-  int count = 0, tight = 0, with_copies = 0, copied = 0;
+  int count = 0, tight = 0, with_copies = 0, copied = 0, sent = 0, rare = 0;
   for (int round = 0; round < 120; ++round) {
     Case c(random, round);
     const bool may_speculate =
@@ -103,6 +103,11 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       c.request.snapshot_copies = 2;
       c.request.snapshot_send = static_cast<SnapshotSend>(with_copies++ % 5);
     }
+    const bool in_some_steps = round % 5 == 3;  // all state is on the GPU then
+    if (in_some_steps) {
+      c.request.snapshot = Snapshot::Copy;
+      c.request.snapshot_every = 2 + round % 3;
+    }
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);
     for (int i = 0; i < 20; ++i) {
@@ -114,7 +119,11 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       const bool may_redo =
           c.request.adam_state == AdamState::Float32 && c.request.snapshot_copies == 1;
       candidate.snapshot = may_redo && i % 4 == 0 ? Snapshot::Redo : Snapshot::Versions;
-      if (i % 4 > 1 && c.request.snapshot_copies == 1) {
+      if (in_some_steps) {
+        candidate.snapshot = Snapshot::Copy;
+        candidate.leading_gpu_optimizer = static_cast<int>(c.profile.architecture.units.size());
+        candidate.leading_gpu_parameters = candidate.leading_gpu_optimizer;
+      } else if (i % 4 > 1) {
         candidate.snapshot = Snapshot::Copy;
       } else {
         candidate.leading_gpu_optimizer = candidate.trailing_gpu_optimizer = 0;
@@ -138,12 +147,16 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       REQUIRE(bound <= simulated * (1 + 1e-6));
       require_least_of_group(random, estimator, candidate, peak, simulated);
       ++count;
+      rare += c.request.snapshot_every > 1 ? 1 : 0;
       copied += candidate.snapshot == Snapshot::Copy ? 1 : 0;
+      sent += candidate.snapshot == Snapshot::Copy && c.request.snapshot_copies > 1 ? 1 : 0;
       tight += bound >= 0.7 * simulated ? 1 : 0;
     }
   }
   CHECK(count > 300);
   CHECK(copied > 100);
+  CHECK(sent > 30);
+  CHECK(rare > 50);
   CHECK(tight > count / 4);
   CHECK(with_copies > 10);
 }

@@ -66,6 +66,19 @@ std::vector<Question> random_questions(std::mt19937& random, int num_gpus, int c
   return questions;
 }
 
+/// Asks for copies in one of `every` steps, which need all state on the GPU.
+void copy_in_some_steps(Question& question, int every) {
+  question.request.snapshot = Snapshot::Copy;
+  question.request.snapshot_every = every;
+  question.request.tries_snapshots = false;
+  SearchSpace& space = question.space;
+  const int all = static_cast<int>(question.profile.architecture.units.size());
+  space.snapshots = {Snapshot::Copy};
+  space.leading_gpu_optimizer = space.leading_gpu_parameters = {all};
+  space.trailing_gpu_optimizer = space.late_updates = space.gradient_rings = {0};
+  space.attention_on_gpu = space.speculate = {false};
+}
+
 }  // namespace
 
 TEST_CASE("the search returns what simulating everything returns") {
@@ -127,6 +140,7 @@ TEST_CASE(
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(900 + static_cast<unsigned>(num_gpus));
   int by_redo = 0, by_versions = 0, by_copies = 0, because_of_memory = 0, with_copies = 0;
+  int copies_sent = 0, in_some_steps = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
     Engine engine(platform, num_gpus);
@@ -138,12 +152,15 @@ TEST_CASE(
         question.request.snapshot = Snapshot::Versions;
         question.request.snapshot_copies = 2;
         question.request.snapshot_send = static_cast<SnapshotSend>(with_copies % 5);
-        question.space.snapshots = {Snapshot::Versions};
+        question.request.tries_snapshots = true;
+        question.space.snapshots = {Snapshot::Versions, Snapshot::Copy};
       }
+      if (i % 5 == 2) copy_in_some_steps(question, 2 + i % 3);
       const auto& [profile, request, space] = question;
       const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
       if (expected.empty()) continue;
-      CAPTURE(num_gpus, machine, i, request.limits.host, expected.size());
+      CAPTURE(num_gpus, machine, i, request.limits.host, expected.size(), request.snapshot_every);
+      in_some_steps += request.snapshot_every > 1 ? 1 : 0;
       with_copies += request.snapshot_copies > 1 ? 1 : 0;
       const SearchResult result = search(tuning_problem(profile, platform, request), engine, space,
                                          {.keep = 2, .workers = 1});
@@ -155,6 +172,7 @@ TEST_CASE(
       const Snapshot best = expected.front().candidate.snapshot;
       REQUIRE(result.best.snapshot == best);
       (best == Snapshot::Redo ? by_redo : best == Snapshot::Copy ? by_copies : by_versions) += 1;
+      copies_sent += best == Snapshot::Copy && request.snapshot_copies > 1 ? 1 : 0;
       because_of_memory += std::ranges::none_of(expected, [](const Simulated& one) {
         return one.candidate.snapshot == Snapshot::Versions;
       });
@@ -165,6 +183,8 @@ TEST_CASE(
   CHECK(by_copies > 10);
   CHECK(because_of_memory > 0);
   CHECK((with_copies > 5) == (num_gpus > 1));
+  CHECK((copies_sent > 0) == (num_gpus > 1));
+  CHECK(in_some_steps > 10);
 }
 
 TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {

@@ -260,6 +260,8 @@ std::vector<Plan> copied_plans(const Architecture& architecture, int world_size,
                           on_device(Sharding::Sharded)};
   kinds.push_back(kinds.front());
   kinds.back().late_updates = static_cast<int>(architecture.units.size());
+  kinds.push_back(on_device(Sharding::OptimizerSharded));
+  kinds.back().snapshot_every = 2;
   if (adam_state != AdamState::Float32) kinds.resize(1);
   std::vector<Plan> plans;
   for (const Clipping clipping : {Clipping::None, Clipping::Wait, Clipping::Speculate}) {

@@ -23,7 +23,8 @@ inline constexpr std::int64_t kVocabulary = 64;
 [[nodiscard]] Architecture tiny_llama();
 
 /// Returns plans with copies of state on the GPU (Snapshot::Copy): some state on the host or none,
-/// every sharding and way of clipping, and updates on the host during backward or after it.
+/// every sharding and way of clipping, and updates on the host during backward or after it. Some
+/// are copied in every other step.
 [[nodiscard]] std::vector<Plan> copied_plans(const Architecture& architecture, int world_size,
                                              std::int64_t global_batch, DataType dtype,
                                              AdamState adam_state);

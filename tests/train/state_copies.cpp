@@ -111,6 +111,7 @@ nlohmann::json run_in_lives(const Profile& profile, const Plan& plan, std::int64
                             const std::string& folder, Backend& backend) {
   Plan without = plan;
   without.snapshot = Snapshot::None;
+  without.snapshot_every = 1;
   Run plain(profile, without, steps, backend);
   plain.start();
   std::vector<std::vector<std::uint64_t>> states{plain.state()};
@@ -118,7 +119,8 @@ nlohmann::json run_in_lives(const Profile& profile, const Plan& plan, std::int64
     plain.train_until(step);
     states.push_back(plain.state());
   }
-  nlohmann::json result{{"plan", plan.name}, {"plain losses", plain.losses()}};
+  nlohmann::json result{
+      {"plan", plan.name}, {"every", plan.snapshot_every}, {"plain losses", plain.losses()}};
   result["plain weights"] = plain.weights();
   Run lives(profile, plan, steps, backend);
   lives.keep_memory_in(folder);

@@ -100,6 +100,23 @@ TEST_CASE("a machine that has lost its memory gets the newest version of which t
   }
 }
 
+TEST_CASE("ranks that keep one version of some steps are a whole version behind, and not lost") {
+  constexpr std::int64_t kEvery = 4;
+  std::vector<RankFinding> findings = findings_at(12);
+  for (RankFinding& finding : findings) {
+    finding.every = kEvery;
+    finding.copies = {8, 12};
+  }
+  lose_machine(findings, 1);
+  findings[0].steps = 8;
+  const FoundMemory found = combine_findings(findings, peer_of);
+  REQUIRE(found.memory);
+  CHECK(found.memory->steps == 8);
+  CHECK(found.memory->lost == std::vector<bool>{false, false, true, true});
+  findings[0].steps = 4;  // an earlier process's
+  CHECK_FALSE(combine_findings(findings, no_peer).memory);
+}
+
 TEST_CASE("lost memory without a copy is said, and so is a run that goes on") {
   std::vector<RankFinding> findings = findings_at(5);
   lose_machine(findings, 0);

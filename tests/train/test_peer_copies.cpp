@@ -33,11 +33,20 @@ using namespace athanor::test;
 
 constexpr const char* kRun = "0123456789abcdef";
 
-Plan copies_plan(const Architecture& architecture, DataType dtype, SnapshotSend send) {
+/// All state on the host, or with Snapshot::Copy every other unit's on the device: all units' where
+/// one of several steps copies.
+Plan copies_plan(const Architecture& architecture, DataType dtype, Snapshot snapshot,
+                 SnapshotSend send, int every) {
   Plan plan = uniform_plan(architecture, 2, 1, Sharding::OptimizerSharded, Home::Gpu, Home::Host,
                            Activation::Keep, 30000);
   plan.dtype = dtype;
-  plan.snapshot = Snapshot::Versions;
+  plan.snapshot = snapshot;
+  plan.snapshot_every = every;
+  const std::size_t apart = every > 1 ? 1 : 2;
+  for (std::size_t unit = 0; unit < plan.units.size() && snapshot == Snapshot::Copy;
+       unit += apart) {
+    for (ChunkRun& run : plan.units[unit].chunks) run.optimizer = Home::Gpu;
+  }
   plan.snapshot_copies = 2;
   plan.snapshot_send = send;
   return plan;
@@ -70,9 +79,10 @@ struct Rank {
 
 class TwoRanks {
  public:
-  explicit TwoRanks(DataType dtype, SnapshotSend send = SnapshotSend::Direct)
+  explicit TwoRanks(DataType dtype, Snapshot snapshot = Snapshot::Versions,
+                    SnapshotSend send = SnapshotSend::Direct, int every = 1)
       : architecture_(tiny_gpt2()),
-        plan_(copies_plan(architecture_, dtype, send)),
+        plan_(copies_plan(architecture_, dtype, snapshot, send, every)),
         program_(lower(unmeasured_profile(architecture_, dtype, kSequence, 1), plan_)) {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
@@ -83,19 +93,28 @@ class TwoRanks {
   }
 
   [[nodiscard]] Rank& operator[](int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
-  [[nodiscard]] const Program& program() const { return program_; }
-
   /// Calls `call` of both ranks at once.
   void both(const std::function<void(Rank&)>& call) {
     auto other = std::async(std::launch::async, [&] { call((*this)[1]); });
     call((*this)[0]);
     other.get();
   }
+  /// Writes a rank's version, all of its numbers from `seed`.
+  void write_version(Rank& rank, std::int64_t steps, unsigned seed) const {
+    fill_state(rank.pools, program_, steps, rank.device, seed);
+    for (const Operation& op : program_.operations) {
+      if (op.kind != OpKind::StateD2H) continue;
+      const ChunkMemory& memory = rank.pools.chunk(op.unit, op.chunk);
+      for_each_state_array(memory.copy_after(steps), memory.state, memory.elements,
+                           []<typename Value>(Value* to, const Value* from, std::int64_t count) {
+                             std::copy_n(from, count, to);
+                           });
+    }
+  }
   /// Writes versions of both ranks that differ in every number, and copies them.
   void step(std::int64_t steps) {
     both([&](Rank& rank) {
-      fill_state(rank.pools, program_, steps, rank.device,
-                 static_cast<unsigned>(100 * rank.number + steps));
+      write_version(rank, steps, static_cast<unsigned>(100 * rank.number + steps));
       for (const Operation& op : program_.operations) {
         if (op.kind == OpKind::PeerCopy) rank.peers->copy(op, steps);
         if (op.kind == OpKind::PeerStore) rank.peers->store(op, steps, rank.device);
@@ -117,12 +136,32 @@ class TwoRanks {
       }
     }
   }
+  /// Requires that the copies of six versions, one for each of so many steps, are their owner's
+  /// bytes, and that each leaves the one before as it was.
+  void check_copies(std::int64_t every) {
+    std::string before;
+    for (std::int64_t steps = every; steps <= 6 * every; steps += every) {
+      step(steps);
+      const std::string own = bytes_of(0, steps, false);
+      REQUIRE((bytes_of(1, steps, true) == own));  // no bytes in the report
+      REQUIRE((own != bytes_of(1, steps, false)));
+      REQUIRE((own != before));
+      if (steps > every) {
+        REQUIRE((bytes_of(1, steps - every, true) == before));
+        REQUIRE((bytes_of(0, steps - every, false) == before));
+      }
+      before = own;
+      const SnapshotSummary summary = read_snapshot_summary((*this)[1].shared.path());
+      REQUIRE(summary.copies.size() == (steps == every ? 1U : 2U));
+      for (const CopySummary& copy : summary.copies) REQUIRE(copy.owner == 0);
+    }
+  }
   /// All bytes of a rank's version, or of the copy that it keeps.
   [[nodiscard]] std::string bytes_of(int rank, std::int64_t steps, bool of_ward) {
     std::string all;
     for_each_chunk([&](std::int32_t unit, std::int32_t chunk) {
       const ChunkMemory& memory = (*this)[rank].pools.chunk(unit, chunk);
-      const AdamStateView& state = of_ward ? memory.ward_after(steps) : memory.state_after(steps);
+      const AdamStateView& state = of_ward ? memory.ward_after(steps) : memory.version_after(steps);
       const auto add = [&]<typename Value>(const Value* array) {
         if (array == nullptr) return;
         all.append(reinterpret_cast<const char*>(array),
@@ -149,26 +188,39 @@ class TwoRanks {
 
 TEST_CASE("a copy equals its owner's version at every step, and the version before stays") {
   TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16),
+                 GENERATE(Snapshot::Versions, Snapshot::Copy),
                  GENERATE(SnapshotSend::Direct, SnapshotSend::Blocking, SnapshotSend::Naive,
                           SnapshotSend::Chunked, SnapshotSend::Pipelined));
-  std::string before;
-  for (std::int64_t steps = 1; steps <= 6; ++steps) {
-    ranks.step(steps);
-    const std::string own = ranks.bytes_of(0, steps, false);
-    REQUIRE((ranks.bytes_of(1, steps, true) == own));  // no bytes in the report
-    REQUIRE((own != ranks.bytes_of(1, steps, false)));
-    REQUIRE((own != before));
-    if (steps > 1) REQUIRE((ranks.bytes_of(1, steps - 1, true) == before));
-    before = own;
-    const SnapshotSummary summary = read_snapshot_summary(ranks[1].shared.path());
-    REQUIRE(summary.copies.size() == (steps == 1 ? 1U : 2U));
-    for (const CopySummary& copy : summary.copies) REQUIRE(copy.owner == 0);
+  ranks.check_copies(1);
+}
+
+TEST_CASE("of copies in some steps, too, each has its place, its mark and its record") {
+  constexpr int kEvery = 4;
+  TwoRanks ranks(DataType::BFloat16, Snapshot::Copy,
+                 GENERATE(SnapshotSend::Direct, SnapshotSend::Pipelined), kEvery);
+  ranks.check_copies(kEvery);
+  Rank& rank = ranks[0];
+  const std::vector<double> losses(rank.log.mark(0).losses.size(), 0.25);
+  for (int version = 1; version <= 6; ++version) {
+    rank.log.note_version(version * kEvery, {.step = version * kEvery}, {.norm = 3}, losses);
+    const SnapshotSummary summary = read_snapshot_summary(rank.shared.path());
+    REQUIRE(summary.steps == version * kEvery);
+    REQUIRE(summary.every == kEvery);
+    for (int kept = std::max(1, version - kSnapshotMarks + 1); kept <= version; ++kept) {
+      REQUIRE_FALSE(rank.log.losses(kept * kEvery).empty());
+    }
   }
+  CHECK(rank.log.losses(5 * kEvery + 1).empty());
+  CHECK(rank.log.keeps_version(5 * kEvery));
+  CHECK_FALSE(rank.log.keeps_version(5 * kEvery + 1));
+  CHECK_THROWS_AS(rank.log.go_back_to_version(4 * kEvery), Error);  // it is written over by now
+  rank.log.go_back_to_version(5 * kEvery);
+  CHECK(read_snapshot_summary(rank.shared.path()).steps == 5 * kEvery);
 }
 
 TEST_CASE("a copy that is being written over is none, and the one before it is still there") {
   const SnapshotSend send = GENERATE(SnapshotSend::Direct, SnapshotSend::Pipelined);
-  TwoRanks ranks(DataType::BFloat16, send);
+  TwoRanks ranks(DataType::BFloat16, GENERATE(Snapshot::Versions, Snapshot::Copy), send);
   ranks.step(1);
   ranks.step(2);
   ranks.both([&](Rank& rank) { rank.peers->copy(ranks.first(OpKind::PeerCopy), 3); });
@@ -178,14 +230,15 @@ TEST_CASE("a copy that is being written over is none, and the one before it is s
 }
 
 TEST_CASE("a lost rank gets its version and its marks back, or says that the copy is damaged") {
-  TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16));
+  TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16),
+                 GENERATE(Snapshot::Versions, Snapshot::Copy));
   ranks.step(1);
   ranks.step(2);
   const std::string own = ranks.bytes_of(1, 2, false);
   const std::vector<double> losses(ranks[0].log.mark(0).losses.size(), 0.25);
   ranks[0].log.note_version(2, {.step = 2}, {.norm = 3}, losses);
   ranks.both([&](Rank& rank) {
-    if (rank.number == 1) fill_state(rank.pools, ranks.program(), 2, rank.device, 99);
+    if (rank.number == 1) ranks.write_version(rank, 2, 99);
   });
   REQUIRE((ranks.bytes_of(1, 2, false) != own));
   const auto restore = [&](Rank& rank) {

@@ -124,11 +124,12 @@ TEST_CASE("runs that end every two steps go on from copies of their state to the
   }));
   const nlohmann::json results = run_plans(processes, accumulation * processes, model, kFew);
   const bool is_narrow = model.ends_with("moments");
-  REQUIRE(results.size() == (is_narrow ? 3 : model.starts_with("bf16") ? 15 : 10));
+  REQUIRE(results.size() == (is_narrow ? 3 : model.starts_with("bf16") ? 18 : 12));
   for (const auto& result : results) {
     INFO(result["plan"] << " on " << processes);
     CHECK(result["same states"] == true);
-    CHECK(result["from"] == nlohmann::json::array({0, 1, 2}));
+    const bool is_rare = result["every"] > 1;
+    CHECK(result["from"] == nlohmann::json::array({0, is_rare ? 0 : 1, 2}));
     CHECK(result["losses"] == result["plain losses"]);
     CHECK(result["weights"] == result["plain weights"]);
   }

@@ -47,11 +47,17 @@ std::vector<int> up_to(std::set<int> values, int highest) {
   return {values.begin(), values.end()};
 }
 
-/// Leaves the plans that can take snapshots: no state in files, and none that streams. All but
-/// copies need all of it in host memory.
-void keep_state_in_memory(SearchSpace& space) {
+/// Leaves the plans that can take snapshots: no state in files, and none that streams. Those of
+/// every step but copies need all of it in host memory, and those of some steps on the GPU.
+void keep_state_in_memory(SearchSpace& space, int snapshot_every, int num_units) {
   space.trailing_nvme_optimizer = space.gpu_adam_units = {0};
   space.nvme_parameters = {false};
+  if (snapshot_every > 1) {
+    space.leading_gpu_optimizer = space.leading_gpu_parameters = {num_units};
+    space.trailing_gpu_optimizer = space.late_updates = {0};
+    space.gradient_rings = {0};
+    space.attention_on_gpu = space.speculate = {false};
+  }
   if (std::ranges::count(space.snapshots, Snapshot::Copy) > 0) return;
   space.leading_gpu_optimizer = space.trailing_gpu_optimizer = {0};
   space.attention_on_gpu = {false};
@@ -122,7 +128,9 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
     });
   }
   space.snapshots = snapshots_of(request);
-  if (space.snapshots != std::vector{Snapshot::None}) keep_state_in_memory(space);
+  if (space.snapshots != std::vector{Snapshot::None}) {
+    keep_state_in_memory(space, request.snapshot_every, num_units);
+  }
   constexpr Seconds kMaxSeconds = 1e-9;  // 28 GB/s for each rank at 28 bytes an element
   space.max_cpu_seconds_per_element = kMaxSeconds;
   return space;
