@@ -38,8 +38,8 @@ struct PlanRequest {
   int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only where there are versions
   SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< another one only with 2 copies
   std::string_view snapshot_option = "--snapshot";    ///< asked for all that, as errors name it;
-                                                    ///< lives for ever
-  AdamState adam_state = AdamState::Float32;  ///< never chosen: it changes what is learnt
+                                                      ///< lives for ever
+  AdamState adam_state = AdamState::Float32;          ///< never chosen: it changes what is learnt
   bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits
   CudaGraphs cuda_graphs = CudaGraphs::Off;  ///< rules of other systems do not take them by Auto
 };
