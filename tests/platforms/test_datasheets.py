@@ -19,7 +19,7 @@ import datasheets  # noqa: E402
 # Rates reach their peaks and nothing has a latency, so that each time is amount over peak.
 IDEAL = {"matmul": 1, "host_link": 1, "host_link_both_ways": 2, "host_sums": 1, "peer_link": 1, "peer_through_host": 0.5,
          "device_memory": 1, "host_memory": 1, "thread": 10e9, "square_sum_flops": 1, "host_square_sum": 1e9,
-         "collective_beside_compute": 1e9, "compute_beside_collective": 1, "device_memory_size": 1,
+         "collective_beside_compute": 3, "compute_beside_collective": 1.25, "device_memory_size": 1,
          "host_memory_size": 1, "copy_latency": 0, "collective_latency": 0, "kernel_latency": 0,
          "square_sum_latency": 0, "host_latency": 0, "nic": 1, "nic_hop": 0, "peer_hop": 0, "drive": 1, "drive_latency": 0}
 GPU = {"device": "GPU", "peer": "nvlink", "tensor_tflops": 100, "fp64_tflops": 10, "memory_gib": 16,
@@ -87,11 +87,18 @@ class Formulas(unittest.TestCase):
         self.assertAlmostEqual(at(platform["all_gather"][0]["curve"], 500e9), 1.0)
 
     def test_peers_over_pcie_and_through_the_host(self):
-        for peer, bandwidth in (("nvlink", 100e9), ("pcie", 20e9), ("host", 10e9)):
-            self.assertAlmostEqual(resource(made(gpu={"peer": peer}), "compute + collective")["use"]["collective"],
-                                   bandwidth)
-        fewer = made(machine={"peer_gb_per_s": 50})
-        self.assertAlmostEqual(resource(fewer, "compute + collective")["use"]["collective"], 50e9)
+        for peer, bandwidth in (("pcie", 20e9), ("host", 10e9)):
+            platform = made(gpu={"peer": peer})
+            self.assertAlmostEqual(resource(platform, "link of a GPU, in")["use"]["collective"], bandwidth)
+            self.assertNotIn("contention", platform)
+
+    def test_peers_over_nvlink_lack_multiprocessors_beside_products_alone(self):
+        platform, fewer = made(), made(machine={"peer_gb_per_s": 50})
+        self.assertEqual(platform["contention"], [{"ranks": 1, "slowdown": {"compute": 1.25, "collective": 3}}])
+        self.assertTrue(all("collective" not in entry["use"] for entry in platform["shared"]))
+        of_two = [at(machine["all_gather"][1]["curve"], 100e9) for machine in (platform, fewer)]
+        self.assertAlmostEqual(of_two[1] - of_two[0], 50e9 / 50e9 - 50e9 / 100e9)
+        self.assertNotIn("contention", made(machine={"count": 1}))
 
     def test_adam_moves_28_bytes_an_element(self):
         platform = made()
