@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/copies_cost.hpp"
 
+#include "cli/sim/report.hpp"
 #include "sim/lowering/lowering.hpp"
 
 #include <fmt/format.h>
@@ -9,17 +10,6 @@
 #include <cmath>
 
 namespace athanor::cli {
-
-namespace {
-
-bool keeps_all_on_gpu(const Plan& plan) {
-  return std::ranges::all_of(plan.units, [](const UnitPlan& unit) {
-    return std::ranges::all_of(unit.chunks,
-                               [](const ChunkRun& run) { return run.optimizer == Home::Gpu; });
-  });
-}
-
-}  // namespace
 
 /// Rounding does not count: a share of exactly 2 % asks for every second step.
 std::int64_t CopiesCost::every() const noexcept {
@@ -40,11 +30,12 @@ std::optional<CopiesCost> copies_cost(const Plan& plan, const Profile& profile,
   without.snapshot_copies = 1;
   without.snapshot_send = SnapshotSend::Direct;
   const Timeline timeline = engine.simulate(lower(profile, without), {.record_intervals = false});
-  return CopiesCost{.with = step_seconds,
-                    .without = timeline.step_seconds,
-                    .on_other_node = on_other_node,
-                    .may_be_rarer = plan.snapshot == Snapshot::Copy && keeps_all_on_gpu(plan),
-                    .every_now = plan.snapshot_every};
+  return CopiesCost{
+      .with = step_seconds,
+      .without = timeline.step_seconds,
+      .on_other_node = on_other_node,
+      .may_be_rarer = plan.snapshot == Snapshot::Copy && gpu_optimizer_share(plan) == 1,
+      .every_now = plan.snapshot_every};
 }
 
 namespace {

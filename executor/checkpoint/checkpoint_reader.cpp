@@ -22,16 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Hashes `size` bytes that `read` gives from an offset on, piece by piece.
+/// Hashes `size` bytes that `read` gives from an offset on. The hashes of pieces of whole words
+/// chain.
 template <typename Read>
 std::uint64_t hash_pieces(std::size_t size, std::uint64_t hash, const Read& read) {
-  constexpr std::size_t kPiece = 1 << 20;  // whole words, so that the pieces' hashes chain
-  std::vector<std::byte> piece;
-  for (std::size_t done = 0; done < size; done += piece.size()) {
-    piece.resize(std::min(kPiece, size - done));
-    read(done, piece);
-    hash = hash_bytes(piece, hash);
-  }
+  read_in_pieces(size, read,
+                 [&](std::span<const std::byte> piece) { hash = hash_bytes(piece, hash); });
   return hash;
 }
 

@@ -49,10 +49,10 @@ class PackedDataset {
   std::vector<std::int64_t> read_sample(std::int64_t index, const PackedSample& to) const;
 
  private:
-  /// Where a sequence is.
+  /// Names the shard that holds a sequence, and the sequence's number there.
   struct Place {
     const SafetensorsReader& shard;
-    std::int64_t number;  ///< in the shard
+    std::int64_t number;
   };
   /// Bytes of one sequence. They are read, not mapped: a file may shrink in the hours of a run.
   struct Row {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/data/shard_files.hpp"
 
+#include "executor/io/mapped_file.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/formats/json_reader.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <vector>
+#include <span>
 
 namespace athanor {
 
@@ -59,15 +59,13 @@ SafetensorsReader open_shard_file(const std::string& folder, const ShardFile& en
 }
 
 void check_shard_sum(const SafetensorsReader& shard, std::uint32_t crc32) {
-  constexpr std::size_t kPiece = 1 << 20;
-  const std::size_t size = shard.file_bytes().size();
-  std::vector<std::byte> piece;
   uLong found = 0;
-  for (std::size_t done = 0; done < size; done += piece.size()) {
-    piece.resize(std::min(kPiece, size - done));
-    shard.read_file(done, piece);
-    found = ::crc32_z(found, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
-  }
+  read_in_pieces(
+      shard.file_bytes().size(),
+      [&](std::size_t offset, std::span<std::byte> to) { shard.read_file(offset, to); },
+      [&](std::span<const std::byte> piece) {
+        found = ::crc32_z(found, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+      });
   if (static_cast<std::uint32_t>(found) == crc32) return;
   throw InputError(shard.path(), "its checksum is not that of index.json", kDamagedFolder);
 }

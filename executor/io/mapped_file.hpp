@@ -4,10 +4,12 @@
 
 #include "sim/base/file_descriptor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace athanor {
 
@@ -35,5 +37,18 @@ class MappedFile {
   std::span<const std::byte> bytes_;
   FileDescriptor descriptor_{-1};
 };
+
+/// Calls use(piece) for `size` bytes in their order. read(offset, to) gives each piece, which has
+/// whole words, but for the last.
+template <typename Read, typename Use>
+void read_in_pieces(std::size_t size, const Read& read, const Use& use) {
+  constexpr std::size_t kPiece = 1 << 20;
+  std::vector<std::byte> piece;
+  for (std::size_t done = 0; done < size; done += piece.size()) {
+    piece.resize(std::min(kPiece, size - done));
+    read(done, std::span(piece));
+    use(std::span<const std::byte>(piece));
+  }
+}
 
 }  // namespace athanor

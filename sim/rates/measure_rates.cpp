@@ -164,10 +164,7 @@ std::vector<Seconds> phase_seconds_by_rank(const Program& program, const Timelin
   const std::set<std::int32_t> steps = steady_steps(timeline);
   std::vector<Seconds> ranks;
   for (const Interval& interval : timeline.intervals) {
-    const OpKind kind = operation_of(program, interval).kind;
-    const bool is_phase =
-        kind == OpKind::Forward || kind == OpKind::Recompute || kind == OpKind::Backward;
-    if (!is_phase || !steps.contains(interval.step)) continue;
+    if (!is_unit_phase(operation_of(program, interval)) || !steps.contains(interval.step)) continue;
     const auto rank = static_cast<std::size_t>(interval.rank);
     ranks.resize(std::max(ranks.size(), rank + 1));
     ranks[rank] += (interval.end - interval.start) / static_cast<double>(steps.size());
